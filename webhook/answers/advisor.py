@@ -59,7 +59,7 @@ class HubAdvisor(HubDecisions):
         return [placement_view(self._cache, family, document) for family, document in documents if document is not None]
 
     def placement(self, ref: PlacementRef) -> PlacementDetail | None:
-        """Return one placement with what it selects and how it is rolled out."""
+        """See `Advisor.placement`."""
         family = FAMILY_OF.get(ref.kind)
         document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
         if family is None or document is None:

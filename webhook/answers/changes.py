@@ -49,7 +49,7 @@ class HubChanges:
         self._tell(ViewChange(self._cache.revision, frozenset({name_of(change.document)})))
 
     def _on_upgrade(self, _change: ObjectDelta) -> None:
-        """Notify viewers of the members, whose view includes their upgrades."""
+        """Notify viewers of the runs, and of the members, whose view includes their upgrades."""
         self._tell(ViewChange(self._cache.revision, clusters=None, runs=True))
 
     def _on_window(self, _change: ObjectDelta) -> None:

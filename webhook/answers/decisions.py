@@ -37,7 +37,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class HubDecisions:
-    """Answers from a cache.
+    """Ranks clusters and explains decisions from a cache.
 
     Args:
         cache: The hub's objects.
@@ -59,7 +59,7 @@ class HubDecisions:
         return f"{self._cache.fleet.revision}/{(now - EPOCH) // STEP}"
 
     def evaluate(self, question: PlacementQuestion) -> PlacementVerdict:
-        """Filter and rank as a first run would, ignoring existing placements."""
+        """Filter and rank as a first run would, ignoring existing bindings. They only decide ``selected``."""
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)
         moment = self._now()
@@ -76,7 +76,7 @@ class HubDecisions:
         return PlacementVerdict(self._revision(moment), digest, now, eligible, rejected, turned_away)
 
     def explain(self, question: PlacementQuestion) -> ExplainAnswer:
-        """Explain the current decision, bindings included."""
+        """Explain a decision. Existing bindings count for a placement on the hub, unless the question is *anew*."""
         return self.explaining(question)()
 
     def explaining(self, question: PlacementQuestion) -> Callable[[], ExplainAnswer]:

@@ -202,7 +202,7 @@ class _Nodes:
         self._changed: set[str] = set()
 
     def take(self, change: ObjectDelta) -> None:
-        """Handle a changed node."""
+        """Update a changed node. A node that cannot be read is removed."""
         name = change.document["metadata"]["name"]
         before, node = self.by_name.get(name), None
         if change.new is not None:
@@ -254,7 +254,7 @@ class _Aliases:
         self._rows: dict[str, int] | None = None
 
     def take(self, change: ObjectDelta) -> None:
-        """Handle a changed member cluster."""
+        """Update the aliases of a changed member cluster."""
         name = change.document["metadata"]["name"]
         text = (dict_at(change.new, "metadata").get("annotations") or {}).get(ALIASES) or ""
         aliases = tuple(alias for part in str(text).split(",") if (alias := part.strip()))

@@ -196,8 +196,8 @@ class RunHistory:
         """Date recorded decisions by the creation of their last binding.
 
         The condition has the time of its last transition. A decision on another number of clusters that is just as
-        satisfied as the previous one does not change that time, but creates bindings. Called for both kinds, since
-        either may be listed first.
+        satisfied as the previous one does not change that time, but creates bindings. Called both for listed bindings
+        and for listed snapshots, since either kind may be listed first.
         """
         past = self._pasts.get(ref)
         if past is None:

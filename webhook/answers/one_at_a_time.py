@@ -12,7 +12,7 @@ MOST_WAITING: Final = 8
 
 
 class PlannerBusyError(Exception):
-    """Too many plans are being computed, or one takes too long. A retry may succeed."""
+    """Too many plans are waiting, or one takes too long. A retry may succeed."""
 
 
 class OneAtATime:
@@ -24,7 +24,7 @@ class OneAtATime:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Wait for all earlier plans.
+        """Wait for all earlier plans. Later ones wait until the block ends.
 
         Raises:
             PlannerBusyError: Too many are waiting, or they take too long.

@@ -220,7 +220,10 @@ def _cluster_count(kind: str, policy: Mapping[str, Any]) -> int | None:
 
 
 def _placed(entry: Mapping[str, Any], generation: int) -> PlacedCluster:
-    """Return the progress of one picked cluster, which is determined by the first condition that is not True."""
+    """Return the progress of one picked cluster, by its first condition that is not True for *generation*.
+
+    ``Scheduled`` does not count.
+    """
     for condition in entry.get("conditions") or ():
         if condition["type"] == "Scheduled" or (
             condition["status"] == TRUE and condition.get("observedGeneration") == generation

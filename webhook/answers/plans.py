@@ -81,7 +81,7 @@ class HubPlanner:
         Raises:
             webhook.answers.proposal.ProposalError: The proposal does not fit the hub.
             NotReviewedError: The user's rights cannot be reviewed, and the settings require that.
-            BusyError: Too many other plans are waiting, or they take too long.
+            PlannerBusyError: Too many other plans are waiting, or they take too long.
             DeadlineExceededError: The plans of upgrade runs take too long.
         """
         document, revision = await self._answer(_plan, proposal, user, audience)
@@ -93,14 +93,14 @@ class HubPlanner:
         Raises:
             webhook.answers.proposal.ProposalError: The proposal does not fit the hub, or the answer would be too large.
             NotReviewedError: See `plan`.
-            BusyError: See `plan`.
+            PlannerBusyError: See `plan`.
         """
         function = partial(render, scope=scope)
         document, revision = await self._answer(function, proposal, user, audience)
         return {**document, "fleetRevision": revision}
 
     def content_kinds(self) -> frozenset[Kind]:
-        """Return the kinds of objects that placements may select, and that the cache holds as they are stored."""
+        """Return the kinds that placements may select, and whose selectable objects the cache holds as stored."""
         kinds = {**self._admission().kinds.custom, **KINDS}
         return frozenset(
             kind

@@ -24,7 +24,7 @@ STEP: Final = timedelta(minutes=15)
 STEPS: Final = 96
 """Steps per day."""
 MOST_SERIES: Final = 20_000
-"""Maximum number of series of all members together, at 0.4 kB each. Further properties are ignored."""
+"""Maximum number of series of all members together, at 0.9 kB each. Further properties are ignored."""
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _NONE: Final = float("nan")
 _RESOURCES: Final = ("cpu", "memory")
@@ -110,7 +110,7 @@ class _Series:
         self._last = -1
 
     def put(self, step: int, value: float) -> None:
-        """Record a value for the step of its observation. The last value of a step wins."""
+        """Record a value for the step of its observation. The last value of a step wins. Too old ones are ignored."""
         if step <= self._last - STEPS:
             return
         for skipped_step in range(max(self._last + 1, step - STEPS + 1), step):

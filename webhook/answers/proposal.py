@@ -118,7 +118,7 @@ class ProposalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Visibility and selection of the caller.
+    """The objects that the caller may see, and those that the caller has requested.
 
     Args:
         kinds: The kinds of placements, of their runs, and of approval requests, that the caller may see.
@@ -152,7 +152,10 @@ class Audience:
         return family.placement in self.kinds and (not is_named or kind in self.kinds)
 
     def sees_objects(self, family: Family) -> bool:
-        """Return whether the caller may see the objects of placements. Overrides of both scopes may apply to them."""
+        """Return whether the caller may see the objects of a family's placements.
+
+        That requires the override snapshots of both families, because overrides of both may apply to the objects.
+        """
         return family.resource_snapshot in self.contents and _OVERRIDE_SNAPSHOTS.issubset(self.contents)
 
     def sees_effects(self, identity: tuple[str, str]) -> bool:
@@ -193,7 +196,7 @@ class JudgedProposal:
 
     Args:
         admission: The verdicts.
-        state: The hub.
+        state: The hub, with the adopted objects that admission allows and with the assumed rollouts.
         changes: The admitted changes.
         hidden: Changes that are omitted, as the caller may not list their kind.
         assumed: Placements that count as rolled out, because the hub has none of their snapshots.

@@ -27,7 +27,7 @@ class PlacementQuestion:
         names: Only these clusters. None: unlimited.
         selector: Only clusters with these labels. None: unlimited.
         clusters: A hypothetical fleet. None means the real one.
-        anew: Explain a first run, ignoring existing placements.
+        anew: Whether to explain a first run, which ignores the existing bindings.
     """
 
     placement: PlacementRef | PlacementPolicy
@@ -68,7 +68,7 @@ class PlacementVerdict:
         policy_hash: ``sha256:…`` of the policy.
         evaluated_at: The instant that ages are relative to. It is the same for the whole revision.
         eligible: Eligible clusters, in the order of the engine (scheduling.md 13).
-        rejected: By name.
+        rejected: Rejected clusters, by name.
         turned_away: Number of clusters of the whole fleet by the plugin that rejected them first.
     """
 
@@ -118,7 +118,7 @@ class Advisor(Protocol):
         ...
 
     def explaining(self, question: PlacementQuestion) -> Callable[[], ExplainAnswer]:
-        """Collect the inputs of `explain`, and return a function that builds the answer slowly, in any thread.
+        """Collect the inputs of `explain`, and return a function that builds the answer. It is slow, but thread-safe.
 
         Raises:
             UnknownObjectError: No such placement or cluster.
@@ -143,7 +143,10 @@ class Advisor(Protocol):
         ...
 
     def removals(self, refs: Iterable[PlacementRef]) -> "list[PlacementRemovals]":
-        """Return the pending removals and the orphaned content of placements, in the order of *refs*."""
+        """Return the pending removals and the orphaned content of placements, in the order of *refs*.
+
+        Missing placements without orphaned content are left out.
+        """
         ...
 
     def placements(self, refs: Iterable[PlacementRef]) -> "list[Placement]":
@@ -151,11 +154,11 @@ class Advisor(Protocol):
         ...
 
     def placement(self, ref: PlacementRef) -> "PlacementDetail | None":
-        """Return one placement with ``selectedResources`` and ``strategy``, or None."""
+        """Return one placement with its selected resources and its rollout, or None if it does not exist."""
         ...
 
     def placement_object(self, ref: PlacementRef) -> JsonObject | None:
-        """Return a placement as it is stored, or None."""
+        """Return a placement as it is stored, without ``managedFields``, or None if it does not exist."""
         ...
 
 

@@ -20,7 +20,7 @@ class RankedClusters(Sequence[Eligible]):
     Args:
         run: The decision.
         selected: Names of the clusters that have the placement, or would get it.
-        wanted: Shape (clusters,): the clusters that the question is about. None: unlimited.
+        mask: Shape (clusters,): the clusters that the question is about. None: unlimited.
     """
 
     def __init__(self, run: ScheduleResult, selected: frozenset[str], mask: BoolColumn | None) -> None:
@@ -92,7 +92,7 @@ class RejectedClusters(Sequence[RejectedCandidate]):
 
     Args:
         run: The decision.
-        wanted: Shape (clusters,): the clusters that the question is about. None: unlimited.
+        mask: Shape (clusters,): the clusters that the question is about. None: unlimited.
     """
 
     def __init__(self, run: ScheduleResult, mask: BoolColumn | None) -> None:

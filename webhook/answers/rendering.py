@@ -199,7 +199,7 @@ def compared_contents(
     scope: RenderScope,
     hidden: Collection[tuple[str, str]] = (),
 ) -> list[RenderedPlacement]:
-    """Compare the content of placements, by namespace and name.
+    """Compare the content of placements. Return the placements by namespace and name.
 
     Args:
         before: The present content.
@@ -320,7 +320,7 @@ class _Comparison:
         return sum(pair.change == UNCHANGED for pair in self._pairs)
 
     def objects(self) -> Iterator[RenderedObject]:
-        """Yield the objects in the order of application."""
+        """Yield the objects in the order of application. Removed objects come last."""
         for pair in self._pairs:
             group, kind, namespace, name = pair.identity
             yield {
@@ -340,8 +340,8 @@ class _HiddenPair(NamedTuple):
 
     Args:
         identity: The object.
-        before: It is empty for an added object. Values that change are marked.
-        after: It is empty for a removed object. Values that change are marked.
+        before: The object before the changes, empty if it is added. Values that change are marked.
+        after: The object after the changes, empty if it is removed. Values that change are marked.
         manifest: The later object without marks. None if it is removed.
     """
 
@@ -358,7 +358,7 @@ class _HiddenPair(NamedTuple):
 
     @property
     def change(self) -> str:
-        """The change of the object."""
+        """Kind of the change: a `ChangeKind`, or `UNCHANGED`."""
         if not self.before:
             return ChangeKind.ADDED
         if not self.after:

@@ -34,7 +34,7 @@ def find_zone(name: str) -> ZoneInfo:
 
 
 def local_zone(environment: Mapping[str, str] = os.environ, link: Path = _LOCAL) -> ZoneInfo:
-    """Return the zone of this machine, from ``TZ``, from */etc/localtime*, or UTC."""
+    """Return the zone of this machine: from ``TZ``, else from the target of *link*, else UTC."""
     for name in (environment.get("TZ", "").removeprefix(":"), _linked(link)):
         try:
             return find_zone(name)

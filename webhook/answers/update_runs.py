@@ -47,7 +47,7 @@ def unknown_run(name: str, namespace: str = "") -> str:
 
 
 class HubRuns:
-    """Answers from a cache.
+    """Builds the views of staged updates and upgrade runs from a cache.
 
     Args:
         cache: The hub's objects. The required kinds are added to its watches.
@@ -100,11 +100,11 @@ class HubRuns:
             await self._upgrades.catch_up()
 
     async def upgrade(self, name: str) -> UpdateRunDetail | None:
-        """Return one upgrade run with its timeline, or None if it does not exist."""
+        """Return one upgrade run with its timeline, or None if it does not exist or cannot be read."""
         return await self._upgrades.detail(name)
 
     def run(self, name: str, namespace: str = "") -> UpdateRunDetail | None:
-        """Return one run with its timeline, or None if it does not exist."""
+        """Return one staged update run with its timeline, or None if it does not exist."""
         kind = family_in(namespace).run
         document = self._cache.get(kind, name, namespace)
         if document is None:
@@ -163,7 +163,10 @@ def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable
 
 
 def _shown_waits(waits: Sequence[RunWait]) -> list[RunWait]:
-    """Return the pending conditions of a run, those for users first. Clusters in flight are only in the timeline."""
+    """Return the pending conditions of a run, those for users first, with at most `MOST_HELD` held clusters.
+
+    Clusters in flight are only in the timeline.
+    """
     other_waits = [wait for wait in waits if wait.kind not in (RunWaitKind.CLUSTER, RunWaitKind.HELD)]
     held_clusters = islice((wait for wait in waits if wait.kind is RunWaitKind.HELD), MOST_HELD)
     return sorted((*other_waits, *held_clusters), key=lambda wait: not wait.needs_person)

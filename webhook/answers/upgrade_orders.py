@@ -94,10 +94,10 @@ class UpgradeOrders:
 
     Args:
         store: The hub.
-        upgrades: Has the catalog.
+        upgrades: The upgrades of the hub, for the catalog of releases.
         authorizer: Reviews the rights of callers.
         rights: Reviews the rights that authors of runs need.
-        admission: Returns the other inputs of admission rules besides the object. Called once per order.
+        admission: Returns the other inputs of admission rules besides the object. Called for each attempt of an order.
         now: The clock.
         record: Records Events.
     """
@@ -257,7 +257,12 @@ class UpgradeOrders:
     async def _judge(
         self, kind: Kind, new: JsonObject, old: JsonObject | None, user: UserInfo, *, subresource: str = ""
     ) -> None:
-        """Run admission for a change by the caller."""
+        """Run admission for a change by the caller.
+
+        Raises:
+            NotReviewedError: The rights that the change needs cannot be reviewed.
+            UpgradeOrderRefusedError: Admission refuses the change.
+        """
         context = replace(self._admission().with_user(user), now=self._now())
         operation = "CREATE" if old is None else "UPDATE"
         write: JsonObject = {

@@ -74,7 +74,7 @@ class UpgradeWhatIfAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class UpgradeQuestion:
-    """A run to plan. None: unset, for each member that is read from the hub.
+    """A run to plan. Objects that are None are read from the hub.
 
     Args:
         run: The name of a run of the hub, or a ClusterUpgradeRun that need not exist there and has not started.
@@ -140,7 +140,8 @@ class HubUpgradePlanner:
             UnknownRunError: The run does not exist.
             UnfitStrategyError: The run does not follow the strategy in the question.
             UnplannableError: The run has nothing to plan.
-            PlannerBusyError: Too many other plans are waiting, or this one takes too long.
+            PlannerBusyError: Too many other plans are waiting, they take too long, or the hub responds too slowly.
+            DeadlineExceededError: The plan takes too long.
             StoreError: The hub does not respond.
         """
         async with self._plans.acquire():

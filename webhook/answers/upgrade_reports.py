@@ -1,8 +1,8 @@
 """Reports of external upgraders on operations that they received over HTTP. They are written into the request.
 
 A report may arrive late, or be replayed by a client that has intercepted it. So it counts for the latest attempt only,
-and changes nothing once the attempt has ended. Within a phase, progress never decreases, an earlier heartbeat is
-refused, and times in the future are not accepted.
+and changes nothing once the attempt has ended. Within a phase, progress never decreases. During the upgrade, a report
+with an earlier heartbeat is refused. Times in the future are replaced by the time of arrival.
 
 Source: upgrade-runs.md 13.4.
 """
@@ -31,7 +31,7 @@ class UnknownOperationError(Exception):
 
 
 class ReportRefusedError(Exception):
-    """A report contradicts an earlier one. The message has the details."""
+    """A report contradicts an earlier one, or its attempt is not the latest. The message has the details."""
 
 
 class ReportInvalidError(Exception):
@@ -55,15 +55,18 @@ class UpgradeReports:
     async def record(self, operation: str, report: UpgradeRequestStatus) -> None:
         """Write a report on an operation. Fields that the report omits are unchanged.
 
+        A replay of the final report changes nothing.
+
         Args:
-            operation: The ID.
+            operation: ID of the operation.
             report: The report.
 
         Raises:
-            UnknownOperationError: No request exists for it.
-            ReportRefusedError: The report is older than an earlier one, or a later attempt was started.
-            ReportInvalidError: The hub refuses its content.
-            StoreError: The hub does not accept it.
+            UnknownOperationError: No request exists for the operation.
+            ReportRefusedError: The report contradicts an earlier one or a rule of admission, or a later attempt has
+                started.
+            ReportInvalidError: The hub refuses the content of the report.
+            StoreError: The hub does not respond, or every attempt to write conflicts with another write.
         """
         requests = self._cache.list(UPGRADE_REQUEST)
         name = next((name_of(request) for request in requests if is_of(request, operation)), None)

@@ -85,7 +85,7 @@ class UpgradeViews:
         self._searching = asyncio.Lock()
 
     def views(self) -> list[UpdateRun]:
-        """Return the list items of all runs. See `catch_up`."""
+        """Return the list items of all readable runs. See `catch_up`."""
         documents = self._cache.list(UPGRADE_RUN)
         self._view_cache = {name_of(document): (document, self._view(document)) for document in documents}
         return [view for _, view in self._view_cache.values() if view is not None]

@@ -47,7 +47,7 @@ class HubStatus:
 
         Args:
             kinds: Those of `RESTRICTED_KINDS` that the caller may list.
-            unread: Kinds that cannot be read, besides the rest of `RESTRICTED_KINDS`.
+            unread: Other kinds that cannot be read. Those of `RESTRICTED_KINDS` that *kinds* lacks are added to them.
         """
         prefixes = ref_prefixes([kind for kind in PLACEMENTS if kind in kinds])
         await self._runs.catch_up(kinds)
