@@ -194,7 +194,7 @@ def _of_placement(document: JsonObject, context: Context) -> Iterator[Access]:
 
 
 def _overriding(*path: str) -> Needs:
-    """Return the rights to override the objects that the selectors under *path* name, in either of the two fields."""
+    """Return a function that yields the rights to override the objects that the selectors under *path* name."""
 
     def needs(document: JsonObject, context: Context) -> Iterator[Access]:
         namespace = namespace_of(document)
@@ -240,7 +240,7 @@ def _selected(document: JsonObject, member: str) -> set[tuple[str, ...]]:
 
 
 def _of_envelope(document: JsonObject, context: Context) -> Iterator[Access]:
-    """Yield for every entry the rights that a selector of that object would need, for a Namespace without content."""
+    """Yield the rights to place every entry of an envelope. See `_of_object`."""
     namespace = namespace_of(document)
     for entry in dict_at(document, "data").values():
         if isinstance(entry, dict):
@@ -430,7 +430,7 @@ def authorized(judgement: Judgement, reviewed: Reviewed, user: UserInfo, mode: P
 
     Args:
         judgement: Verdict of the rules.
-        reviewed: The review of the rights. With ``Enforce``, it has an answer for each.
+        reviewed: The review of the rights. An unanswered one has the same effect as a missing right.
         user: The author.
         mode: Warn or refuse.
     """

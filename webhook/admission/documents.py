@@ -103,7 +103,10 @@ class DocumentSet:
     def overlaid(
         self, added: Iterable[JsonObject], removed: Iterable[tuple[tuple[str, str], Key]], fleet: Fleet
     ) -> "DocumentSet":
-        """Return the set with the objects in *added* and without those in *removed*, with another fleet."""
+        """Return the set with the objects in *added* and without those in *removed*, with another fleet.
+
+        The kinds of both count as complete.
+        """
         touched: dict[tuple[str, str], dict[Key, JsonObject]] = {}
         for document in added:
             kind = group_kind(document)

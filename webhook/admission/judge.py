@@ -342,7 +342,7 @@ def _default(question: AdmissionRequest) -> tuple[Judgement, JsonObject]:
 
 
 def _rules(question: AdmissionRequest) -> Judgement | None:
-    """Apply the rules of the kind. An update is only refused for fields that it changed (X-21)."""
+    """Apply the rules of the kind. Unless it is judged whole, an update is only refused for what it changed (X-21)."""
     entry = question.entry
     if entry is None or entry.validate is None:
         return ALLOWED

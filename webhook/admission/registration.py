@@ -1,10 +1,10 @@
 """The webhook configurations, generated from the registry of kinds: the writes that the API server sends for review.
 
-There is one entry per kind, so that metrics and errors of the API server name the kind. Entries for writes that must
+Every entry is for one kind, so that metrics and errors of the API server name the kind. Entries for writes that must
 always be reviewed fail closed. Entries that only yield warnings, or that guard objects written by controllers, fail
 open. A broken webhook must not affect the rest of the cluster. There are therefore no wildcards, and no built-in kinds
 unless a guard rail for one or the enforcement of budgets is enabled. Exceptions are deletions of our own definitions,
-of members' namespaces and of the installation's namespace.
+of members' namespaces and of the installation's namespace, and writes that may remove content from members.
 
 Source: serving.md 1.2, 1.3, 1.11; nodepool-disruption.md 13.
 """
@@ -99,7 +99,7 @@ def webhook_configurations(endpoint: WebhookEndpoint, settings: AdmissionSetting
 
     Args:
         endpoint: Address of the webhook.
-        settings: The enabled guard rails.
+        settings: Settings of admission, such as the enabled guard rails.
     """
     validating: list[JsonObject] = []
     if settings.protect_deletions:
@@ -285,7 +285,7 @@ def _mutating_hooks(entry: Admitted, endpoint: WebhookEndpoint) -> Iterator[Json
 
 
 def _changes(field: str) -> str:
-    """Return the expression that the labels or annotations of an object change."""
+    """Return the CEL expression for a change of the labels or annotations of an object."""
     new, old = f"object.metadata.{field}", f"oldObject.metadata.{field}"
     return f"has({new}) != has({old}) || (has({new}) && {new} != {old})"
 

@@ -107,7 +107,7 @@ class PlacementLoss:
 
     @property
     def ref(self) -> str:
-        """The owner as commands name it."""
+        """Reference of the owner in commands, such as ``crp/payments`` or ``nodepool/general``."""
         family = FAMILY_OF.get(group_kind(self.owner)[1])
         return str(family.ref(self.owner)) if family else f"nodepool/{name_of(self.owner)}"
 
@@ -198,7 +198,7 @@ class _Write:
         return self.context.settings.removal.of(placement)
 
     def namespace(self, name: str) -> JsonObject | None:
-        """Return a Namespace as it is after the write."""
+        """Return a Namespace as it is after the write, or None if it does not exist."""
         if group_kind(self.old) == NAMESPACE.group_kind and name == name_of(self.old):
             return self.new or _ending(self.old, self.context)
         return self.context.hub.get(NAMESPACE, name)
@@ -313,7 +313,7 @@ def _selected_before(base: SnapshotGroup) -> tuple[_Contents, dict[ObjectIdentit
 def _selection(
     terms: Sequence[JsonObject], namespace: str, contents: _Contents, context: Context
 ) -> frozenset[ObjectIdentity] | None:
-    """Return the objects that selectors select of some. None: unknown, they are invalid."""
+    """Return the objects among *contents* that selectors select. None: unknown, because the selectors are invalid."""
     served: Mapping[tuple[str, str], Kind] = ChainMap(dict(KINDS), dict(context.kinds.custom))
     selection = select_resources(terms, namespace, DocumentInventory(contents), served)
     if isinstance(selection, InvalidSelection):

@@ -105,7 +105,7 @@ def _on_every_placement(namespace: str) -> Iterator[Access]:
 
 
 def _of_records(records: Iterable[str], document: JsonObject, old: JsonObject) -> tuple[tuple[Access, ...], ...]:
-    """Return the right to edit records of the loop: that of their placement."""
+    """Return the right to edit records of the loop, which is the right to confirm removals of their placement."""
     if not old or all(annotation(document, record) == annotation(old, record) for record in records):
         return ()
     return (_on_its_placement(old),)

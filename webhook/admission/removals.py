@@ -163,7 +163,7 @@ class RemovalReviews:
     """Evaluates writes by what they take off clusters.
 
     Args:
-        rights: Knows which placements the author may read.
+        rights: Reviews the rights of the author, such as to read a placement.
         hub: Hub that placements are read from again.
     """
 
@@ -199,7 +199,7 @@ class RemovalReviews:
         return removal_verdict(request, losses, [uid_of(loss.owner) for loss in readable])
 
     async def _stored(self, owner: JsonObject, request: JsonObject) -> JsonObject:
-        """Return a placement as it is stored. The object of the review itself is newer."""
+        """Return a placement as it is stored, or *owner* if it cannot be read or is the object of the review itself."""
         if uid_of(owner) == uid_of(request.get("object") or request.get("oldObject") or {}):
             return owner
         try:

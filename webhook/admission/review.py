@@ -64,7 +64,7 @@ def parse_review(body: bytes) -> JsonObject:
         The review. ``request`` is an object, and ``request.uid`` a valid string.
 
     Raises:
-        InvalidReviewError: Anything else.
+        InvalidReviewError: The body is anything else.
     """
     review = parse_object(body, MOST_VALUES)
     if review.get("kind") != KIND or review.get("apiVersion") != API_VERSION:
@@ -102,8 +102,9 @@ def parse_json(body: bytes, most_values: int | None = None) -> Any:
         most_values: A body with more JSON values is refused before it is parsed. None: unlimited.
 
     Raises:
-        InvalidReviewError: Empty, not UTF-8, not one JSON text, numbers outside the range of a double, or nested deeper
-            than 100 levels. With code 413: too many values.
+        InvalidReviewError: The body is empty, not UTF-8 or not one JSON text, has numbers that are too large, is nested
+            deeper than `DEEPEST` levels, or is longer than `LARGE_BYTES` and refused by the fast parser. With code 413,
+            it has too many values.
     """
     if most_values is not None and len(body) > most_values and _has_more_values(body, most_values):
         raise InvalidReviewError(413, f"the body has more than {most_values} JSON values")
@@ -122,6 +123,7 @@ def parse_json(body: bytes, most_values: int | None = None) -> Any:
 def _has_more_values(body: bytes, most: int) -> bool:
     """Return whether *body* has more than *most* values. Runs before the parser, which blocks the event loop.
 
+    An empty list or object counts twice.
     Values are counted by the characters that separate and open them. Strings may contain the same characters. If that
     could change the result, strings are dropped, unless they alone are too many. Each step is linear in the body, even
     if a string is not closed. A regular expression for strings would not be.

@@ -76,17 +76,17 @@ class UndisputedRights:
     """Rights on a hub with a single owner, which has no access reviews. Every author may place all objects."""
 
     def may_need(self, _write: JsonObject, _user: UserInfo, _context: Context) -> bool:
-        """Nothing is ever needed."""
+        """Return False: no author needs any rights."""
         return False
 
     def needed(self, _write: JsonObject, _user: UserInfo, _context: Context) -> tuple[Access, ...]:
-        """Nothing is ever needed."""
+        """Return an empty tuple: no author needs any rights."""
         return ()
 
     def cached(self, _user: UserInfo, _needed: Sequence[Access]) -> Reviewed | None:
-        """Dispute nothing."""
+        """Return a review that disputes no right."""
         return UNDISPUTED
 
     async def review(self, _user: UserInfo, _needed: Sequence[Access]) -> Reviewed:
-        """Dispute nothing."""
+        """Return a review that disputes no right."""
         return UNDISPUTED
