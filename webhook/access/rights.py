@@ -12,10 +12,10 @@ MOST_REVIEWED: Final = 500
 
 @dataclass(frozen=True, slots=True, order=True)
 class Access:
-    """One permission that the author needs.
+    """One permission that the author of a write or the caller of an endpoint needs.
 
     Args:
-        verb: ``get``, ``create``, ``update``, ``delete``, ``place``, ``patch``, ``ignorewindows`` or
+        verb: ``get``, ``list``, ``create``, ``update``, ``patch``, ``delete``, ``place``, ``ignorewindows`` or
             ``confirmremoval``.
         group: API group.
         resource: Plural of the kind, with ``/status`` for the status subresource.
@@ -66,7 +66,7 @@ class Reviewed:
 
     @property
     def is_undisputed(self) -> bool:
-        """Whether the author has all reviewed permissions."""
+        """Whether the user has all reviewed permissions."""
         return not self.denied and not self.unanswered
 
 
