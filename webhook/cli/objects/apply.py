@@ -22,8 +22,8 @@ Works like kubectl apply: a field that was deleted from the file since the last 
 other clients have set is left unchanged. All files are read and checked before anything is written. If the hub refuses
 an object, the reasons are printed, and the other objects are still applied.
 
-On the hub of `harbormaster up`, the simulated agent of a MemberCluster reports the status given in the file. Fields
-that only a hub may set are not sent.
+Fields that only a hub sets, such as the status and metadata.uid, are not sent. On the hub of `harbormaster up`, the
+simulated agent of a MemberCluster reports the status given in the file.
 
 \b
 Examples:

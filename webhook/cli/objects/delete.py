@@ -17,12 +17,14 @@ from webhook.cli.hub.resource_arguments import parse_resources, suggestion
 from webhook.cli.objects.options import DryRun, DryRunCommand, ObjectFiles, dry_run_option, file_options
 from webhook.cli.options.base import grouped, hub_namespace_option, run, selecting_options, tab
 from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.options.times import Patience
 
 HELP = """Delete objects.
 
-Select objects by KIND/NAME or KIND NAME..., by labels (-l), or by files that contain them (-f). When a placement is
-deleted, the agents remove the objects it has placed from its clusters. The command waits until the objects are deleted.
-If the hub requires confirmation of a deletion, use `harbormaster confirm`.
+Select objects by KIND/NAME or KIND NAME..., by labels (KIND -l), or by files that contain them (-f). When a placement
+is deleted, the agents delete the objects it has placed from its clusters, unless its deleteStrategy is Abandon. The
+command waits until the objects are deleted. If the hub refuses a deletion because it must be confirmed first, use
+`harbormaster confirm`.
 
 \b
 Examples:
@@ -79,14 +81,14 @@ class Manner:
     *selecting_options,
     click.option("--ignore-not-found", is_flag=True, help="Treat a missing object as success."),
     click.option("--wait/--no-wait", default=True, help="Wait until the objects are deleted.  [default: wait]"),
-    click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait."),
+    click.option("--timeout", default="60s", show_default=True, type=Patience(), help="Maximum time to wait."),
     dry_run_option("delete nothing"),
 )
 @hub_options
 def command(words: Sequence[str], files: ObjectFiles, namespace: str | None, manner: Manner, hub: HubOptions) -> int:
     """Delete objects."""
     if bool(words) == bool(files):
-        raise click.UsageError("specify what to delete: KIND/NAME or -f FILE")
+        raise click.UsageError("specify what to delete: either KIND/NAME, or files with -f or -k")
     if manner.selector and manner.everything:
         raise click.UsageError("-l and --all cannot be used together")
     if files and (manner.selector or manner.everything or manner.everywhere):

@@ -149,6 +149,6 @@ def _external(pairs: Sequence[Pair]) -> int:
         except OSError as error:
             raise UserError(f"KUBECTL_EXTERNAL_DIFF {words[0]!r}: {(error.strerror or str(error)).lower()}") from error
     if code not in (0, DIFFERENT):
-        complain(f"error: KUBECTL_EXTERNAL_DIFF {words[0]!r} ended with exit code {code}")
+        complain(f"error: KUBECTL_EXTERNAL_DIFF {words[0]!r} exited with code {code}")
         return FAILED
     return code

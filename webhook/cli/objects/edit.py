@@ -26,8 +26,9 @@ from webhook.settings.command_line import TerminalSettings
 
 HELP = """Edit an object in your editor.
 
-Opens the object as YAML in $EDITOR (vi if that is not set). Your changes are applied when the editor closes. If the hub
-refuses them, the editor opens again with the reasons at the top. To cancel, leave the text unchanged.
+Opens the object as YAML in the editor of $KUBE_EDITOR, else $EDITOR, else vi. Your changes are applied when the editor
+closes. If the text is not valid or the hub refuses it, the editor opens again with the reasons at the top. To cancel,
+leave the text unchanged, or delete all of it.
 
 \b
 Examples:
@@ -48,7 +49,7 @@ _HIDDEN = ("managedFields",)
 
 
 @click.command("edit", help=HELP, short_help="Edit an object in your editor.")
-@click.argument("word", metavar="KIND/NAME", shell_complete=tab("objects"))
+@click.argument("word", metavar="KIND/NAME | KIND NAME", shell_complete=tab("objects"))
 @click.argument("name", required=False, metavar="")
 @hub_namespace_option
 @validate_option
@@ -139,9 +140,9 @@ class _Session:
             # Blocks the event loop, which is idle until the editor exits.
             code = subprocess.call([*words, str(self._file)])  # noqa: S603, ASYNC221 - the user's own editor
         except OSError as error:
-            raise UserError(f"$EDITOR {words[0]!r}: {(error.strerror or str(error)).lower()}") from error
+            raise UserError(f"editor {words[0]!r}: {(error.strerror or str(error)).lower()}") from error
         if code:
-            raise UserError(f"$EDITOR {words[0]!r} ended with exit code {code}: nothing was changed")
+            raise UserError(f"editor {words[0]!r} exited with code {code}: nothing was changed")
         try:
             return self._file.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:

@@ -45,7 +45,7 @@ Examples:
   harbormaster get crp -l team=shop --show-labels
   harbormaster get crp -w                  and every change, until Ctrl-C
   harbormaster get crp -w --timeout 30s    and every change within 30 s
-  harbormaster get events                  of cluster-scoped objects, latest last
+  harbormaster get events -n default       of cluster-scoped objects, the latest last
 
 \b
 Exit codes:
@@ -131,7 +131,7 @@ class _ViewOptions:
     ),
     click.option("-w", "--watch", is_flag=True, help="Keep running and show every change."),
     click.option(
-        "--timeout", "seconds", type=Patience(), metavar="DURATION", help="With -w: end after this time, as 30s."
+        "--timeout", "seconds", type=Patience(), metavar="DURATION", help="With -w: stop after this time, such as 30s."
     ),
     click.option("--ignore-not-found", is_flag=True, help="Treat a missing object as success."),
     click.option("--sort-by", default="", metavar="PATH", help="Sort by a field, such as .metadata.creationTimestamp."),
@@ -145,7 +145,7 @@ class _ViewOptions:
 def command(words: Sequence[str], files: ObjectFiles, output: Format, view: _ViewOptions, hub: HubOptions) -> int:
     """Show objects."""
     if bool(words) == bool(files):
-        raise click.UsageError("specify what to show: KIND, KIND/NAME or -f FILE")
+        raise click.UsageError("specify what to show: either KIND or KIND/NAME, or files with -f or -k")
     documents = files.read()
     connection = hub.find()
     return run(_get(connection, words, documents, output, view))

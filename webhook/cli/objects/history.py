@@ -14,7 +14,7 @@ from scorer.api.unstructured.json_object import format_time
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, ResourcePath
 from webhook.cli.hub.resource_arguments import ResourceArgument, parse_resources
-from webhook.cli.options.base import grouped, hub_namespace_option, output_option, run, tab
+from webhook.cli.options.base import grouped, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
 from webhook.cli.text.output import print_document, print_table, with_urls
@@ -30,16 +30,16 @@ The loop and the servers record their actions for some days in ConfigMaps in the
 (HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Any user who may read these ConfigMaps sees everything.
 Entries of the last seconds may be missing.
 
-Without KIND, shows everything. Types are Decision (clusters that a placement gained and lost), Rollout (of placements
-and runs), Refusal and Warning (of admission), Gate (a disruption that was not allowed) and Event (any other Event of
-the loop).
+Without KIND, shows the entries of all objects. The table ends with the latest entry, -o json starts with it. Types are
+Decision (clusters that a placement gained and lost), Rollout (of placements and runs), Refusal and Warning (of
+admission), Gate (a disruption that was not allowed) and Event (any other Event of the loop).
 
 \b
 Examples:
   harbormaster history
   harbormaster history crp/payments --since 24h
   harbormaster history --type refusal --by jane
-  harbormaster history --reason C-02              what this rule refused
+  harbormaster history --reason C-02              refusals by this rule
   harbormaster history nodepool/general --type gate -o json
 
 \b
@@ -105,13 +105,20 @@ class _HistoryFilter:
         type=click.IntRange(1, MOST_ITEMS),
         default=USUAL_ITEMS,
         show_default=True,
-        help="Maximum number of entries, latest first.",
+        help="Maximum number of entries. The latest ones are shown.",
     ),
-    hub_namespace_option,
+    click.option(
+        "-n",
+        "--namespace",
+        metavar="NS",
+        shell_complete=tab("namespaces"),
+        help="Namespace of the objects.  [default: with NAME that of the kubeconfig's context, else all namespaces]",
+    ),
     click.option(
         "--installed-in",
         metavar="NS",
-        help="Namespace where harbormaster is installed.  [default: harbormaster-system]",
+        help="Namespace where harbormaster is installed.  [env: HARBORMASTER_NAMESPACE]  "
+        "[default: harbormaster-system]",
     ),
 )
 @output_option("table", "wide", "json", "yaml")

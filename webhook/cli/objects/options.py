@@ -133,5 +133,5 @@ def dry_run_option(does: str) -> Callable[[_Command], _Command]:
         default=DryRun.NONE.value,
         callback=lambda _context, _parameter, value: DryRun(value),
         metavar="[=client|server]",
-        help=f"server (the default): validate on the hub and {does}. client: send nothing to the hub.",
+        help=f"server, or no value: validate on the hub and {does}. client: only read from the hub.",
     )

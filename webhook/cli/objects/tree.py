@@ -166,7 +166,7 @@ async def _open(hub: HubConnection, branches: Branches) -> AsyncIterator[tuple[C
             kind = branches.placement.kind
             if branches.placement.name in error.message:
                 raise UserError(f"there is no placement {branches.ref}") from error
-            message = f"the hub does not serve {kind.plural}. Install the definitions: harbormaster crds"
+            message = f"the hub does not serve {kind.plural}: apply the output of `harbormaster crds` there"
             raise UserError(message) from error
 
 

@@ -27,8 +27,8 @@ HELP = """Wait for a condition on one or more objects.
 
 \b
 --for selects the condition:
-  condition=Available           the condition is True (condition=Available=False: it is False). The kind may be
-                                omitted: Available is ClusterResourcePlacementAvailable for a placement
+  condition=Available           the condition is True (condition=Available=False: it is False). A prefix that names the
+                                kind may be omitted: Available matches ClusterResourcePlacementAvailable
   jsonpath={.status.state}=Completed      a field has a value (without a value: it exists)
   create                        the object exists
   delete                        the object is deleted
@@ -202,7 +202,9 @@ def command(
 ) -> int:
     """Wait for a condition of objects. Return the exit code."""
     if bool(words) == bool(files):
-        raise click.UsageError("specify what to wait for: KIND/NAME or -f FILE")
+        raise click.UsageError("specify what to wait for: either KIND/NAME, or files with -f or -k")
+    if files and (selection.selector or selection.everything or selection.everywhere):
+        raise click.UsageError("-l, --all and -A cannot be used with files")
     documents = files.read()
     connection = hub.find()
     return run(_wait(connection, words, documents, namespace, goal, timeout, selection))

@@ -28,7 +28,7 @@ Examples:
 \b
 Exit codes:
   0  stopped by Ctrl-C or SIGTERM
-  1  an unreachable hub, missing read permissions, or a port in use
+  1  an unreachable hub, no permission to read it, or a port in use
 """
 
 

@@ -93,8 +93,8 @@ class HubOptions:
         environment = os.environ if environment is None else environment
         plugin = called_by_kubectl() if plugin is None else plugin
         if self._of_up and self._of_kubectl:
-            options = ", ".join(self._of_up)
-            raise UserError(f"{options}: cannot be used with a kubeconfig")
+            up, kubectl = ", ".join(self._of_up), " or ".join(self._of_kubectl)
+            raise UserError(f"{up}: cannot be used with {kubectl}")
         if self._of_kubectl or (plugin and not self._of_up):
             kubeconfig = find_kubeconfig(self.kubeconfig, self.context, environment)
             if not self and _another_of_up(environment, kubeconfig):
@@ -226,7 +226,7 @@ def hub_options(command: _Command) -> _Command:
             "--kubeconfig",
             type=_path,
             metavar="FILE",
-            help="Kubeconfig of the hub.  [default: kubectl's, when run as a kubectl plugin]",
+            help="Kubeconfig of the hub.  [default: kubectl's, with --context or as a plugin]",
         ),
         click.option(
             "--context",
@@ -241,8 +241,16 @@ def hub_options(command: _Command) -> _Command:
             help="Data directory of a running `harbormaster up`.  [env: HARBORMASTER_DATA]",
         ),
         click.option(
-            "--server", metavar="URL", help="URL of a harbormaster server, `up` or `serve`.  [env: HARBORMASTER_SERVER]"
+            "--server",
+            metavar="URL",
+            help="URL of `harbormaster up`. For plan, render, explain, status, gate and budgets also that of `serve`.  "
+            "[env: HARBORMASTER_SERVER]",
         ),
-        click.option("--token-file", type=_path, metavar="FILE", help="File with the token to send."),
+        click.option(
+            "--token-file",
+            type=_path,
+            metavar="FILE",
+            help="File with the bearer token.  [default: the token in the data directory]",
+        ),
         click.option("--ca-file", type=_path, metavar="FILE", help="Certificate authority to trust (PEM)."),
     )(command)

@@ -59,10 +59,10 @@ Exit codes:
     default="",
     callback=not_empty,
     metavar="DIGEST,...",
-    help="Confirm only removals with this digest. Repeatable.",
+    help="Confirm only the removals with these digests, separated by commas.",
 )
 @click.option("--abandon", is_flag=True, help="For a placement being deleted: leave its content on the members.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @hub_namespace_option
 @hub_options
 def command(
@@ -101,7 +101,7 @@ async def _confirm(
             return 0
         for group in groups:
             print_line(f"{group.ref}: {group.effect} ({group.digest})")
-        if not is_agreed("Remove this from the members?", yes=yes):
+        if not is_agreed("Confirm these removals?", yes=yes):
             return 1
         by_ref: dict[str, set[str]] = defaultdict(set)
         for group in groups:

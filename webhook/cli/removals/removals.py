@@ -19,9 +19,10 @@ from webhook.runtime.clock import utc_now
 
 HELP: Final = """List removals of content from members that await confirmation.
 
-The content remains on the members until `harbormaster confirm PLACEMENT`, or until the source is restored. Orphaned
-content, which remained when its namespace was deleted, has no digest: create its placement again, or remove it on the
-members and then the annotation `harbormaster.dev/orphaned-content` of their MemberClusters.
+The content remains on the members until the removal is confirmed (`harbormaster confirm PLACEMENT`). If the source is
+restored, no removal is pending anymore. Orphaned
+content, which remained when its namespace was deleted, has no digest: create its placement again, or delete the content
+on the members and then the annotation `harbormaster.dev/orphaned-content` from their MemberClusters.
 
 \b
 Examples:
@@ -58,7 +59,7 @@ class _Age(Duration):
     "--older-than",
     type=_Age(),
     default="0s",
-    help="Show only removals that have been pending for longer than this duration, such as 7d.",
+    help="Show only removals that have been pending for at least this long, such as 7d, or for an unknown time.",
 )
 @output_option("table", "json", "yaml")
 @hub_options

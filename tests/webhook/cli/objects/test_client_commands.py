@@ -469,7 +469,7 @@ class TestEdit:
     def test_an_editor_that_fails_changes_nothing(self, edit, stored):
         result = edit("exit 3")
         assert (result.exit_code, result.stdout) == (1, "")
-        assert "ended with exit code 3: nothing was changed" in result.stderr
+        assert "exited with code 3: nothing was changed" in result.stderr
 
     def test_without_a_name_or_an_object_there_is_nothing_to_edit(self, edit, cli, monkeypatch):
         assert "name the object" in edit("true", word="crp").stderr

@@ -150,7 +150,7 @@ class TestOtherHubs:
         [
             pytest.param(("--kubeconfig", "/nowhere"), "kubeconfig /nowhere: no such file", id="no-file"),
             pytest.param(("--context", "there"), "there", id="no-context"),
-            pytest.param(("--kubeconfig", "x", "--data", "y"), "--data: cannot be used with a kubeconfig", id="two"),
+            pytest.param(("--kubeconfig", "x", "--data", "y"), "--data: cannot be used with --kubeconfig", id="two"),
         ],
     )
     def test_mistakes(self, cli, placed, tmp_path, monkeypatch, words, mistake):
