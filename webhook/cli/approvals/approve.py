@@ -17,9 +17,9 @@ from webhook.cli.upgrades.run_client import UpgradeRuns
 
 HELP: Final = """Approve a pending approval request or upgrade gate.
 
-NAME is a run, an approval request or an upgrade gate. Only an open request or gate can be approved, not one that the
-run has not reached yet. If an upgrade run waits for several approvals, name the gate. `harbormaster run status` and
-`harbormaster upgrade status` list pending approvals.
+Name a run, an approval request or an upgrade gate. Only an open request or gate can be approved, not one that the run
+has not reached yet. If an upgrade run waits for several approvals, name the gate. To open a timed gate early, name it.
+`harbormaster run status` and `harbormaster upgrade status` list pending approvals.
 
 \b
 Examples:

@@ -11,13 +11,14 @@ from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import run
 from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.staged_updates.output import command_line
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.text.output import print_line
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
 HELP: Final = """Reject a pending approval request or upgrade gate, and stop the run.
 
-NAME is a run, an approval request or an upgrade gate. Changes already made remain: `harbormaster undo RUN` rolls back a
+Name a run, an approval request or an upgrade gate. Changes already made remain: `harbormaster undo RUN` rolls back a
 staged update. To request the approval again, use `harbormaster run resume RUN` for a staged update, and `harbormaster
 upgrade start RUN` for an upgrade run.
 
@@ -37,7 +38,7 @@ Exit codes:
 
 @click.command("reject", help=HELP, short_help="Reject a pending approval request or upgrade gate, and stop the run.")
 @request_options
-@click.option("--reason", required=True, metavar="TEXT", help="Reason, recorded on the run.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, recorded on the run or the gate.")
 @hub_options
 def command(options: RequestOptions, reason: str, namespace: str, hub: HubOptions) -> int:
     """Reject a request."""
@@ -57,7 +58,8 @@ async def _reject(hub: HubOptions, options: RequestOptions, reason: str, namespa
             patch = rejection_patch(approval.request, reason)
         owner = name_of(update.run)
         if approval.answered:
-            stop = f"harbormaster run stop {owner}"
+            words = ["run", "stop", owner, *(["-n", namespace] if namespace else [])]
+            stop = command_line(words, hub)
             raise UserError(f"{approval.request} is already approved. To stop run {owner}: {stop}")
         await runs.patch(update.run, patch)
     print_line(f"{approval.request} rejected: run {owner} stops")

@@ -36,10 +36,11 @@ Exit codes:
   0  shown
   1  an error
 """
-LIST_HELP: Final = """List maintenance windows: open or closed, until when, and their number of members.
+LIST_HELP: Final = """List maintenance windows: open or closed, until when, and for how many members.
 
-The windows that open or close first come first. FOR shows the disruptions that wait for a window. A window that cannot
-be read counts as closed. `harbormaster windows next` shows the result for each member.
+The windows that open or close first come first. FOR shows the changes that wait for a window: KubernetesVersion and
+NodeImage are upgrades, All also includes rolling and staged updates of placements. A window that cannot be read counts
+as closed. `harbormaster windows next` shows the result for each member.
 
 \b
 Examples:
@@ -58,8 +59,9 @@ Exit codes:
 NEXT_HELP: Final = """Show the maintenance windows of members: open or closed, and until when.
 
 The column FOR shows what the windows apply to: Updates are rolling and staged updates of placements, the others are
-types of upgrade runs. --for shows only one of them. For upgrades, windows with that target apply as well. A missing
-window is ignored for upgrades, and counts as closed for updates. A member without windows may be changed at any time.
+types of upgrade runs. --for shows only one of them. Updates wait only for windows with target All, upgrades also for
+those with the target of their type, KubernetesVersion or NodeImage. A window that does not exist is ignored for
+upgrades, and counts as closed for updates. A member without windows may be changed at any time.
 
 \b
 Examples:

@@ -43,8 +43,8 @@ _WAITING_CODES: Final = """  1  an error (with --wait also: the run could not be
 """
 HELP: Final = """Start, stop, resume, list and watch staged updates.
 
-A run takes a placement with strategy type External through the stages of a strategy. `harbormaster approve` and
-`harbormaster reject` answer its approval requests. `harbormaster undo` rolls it back.
+A run rolls out a placement with strategy type External, in the stages of a staged update strategy. `harbormaster
+approve` and `harbormaster reject` answer its approval requests. `harbormaster undo` rolls it back.
 
 \b
 Examples:
@@ -62,8 +62,9 @@ Exit codes:
 """
 START_HELP: Final = f"""Start a staged update.
 
-Creates the run NAME, or starts an existing run that is initialized or stopped. With --initialize-only, the run is only
-planned: its stages and clusters are fixed and can be inspected, and nothing is changed until it is started.
+Creates the run, or starts an existing one that is initialized or stopped. A new run requires --placement and
+--strategy. With --initialize-only, the run is only planned: its stages and clusters are fixed and can be inspected, and
+nothing is changed until it is started.
 
 \b
 Examples:
@@ -204,15 +205,15 @@ def command() -> None:
         metavar="NAME",
         callback=not_empty,
         shell_complete=tab("strategies"),
-        help="The staged update strategy.",
+        help="Staged update strategy, which defines the stages.",
     ),
     click.option(
         "--snapshot",
         metavar="INDEX",
         callback=not_empty,
-        help="Index of the resource snapshot.  [default: the resources selected now]",
+        help="Index of the resource snapshot to roll out.  [default: the resources selected now]",
     ),
-    click.option("--initialize-only", is_flag=True, help="Only plan the run. Nothing changes until it is started."),
+    click.option("--initialize-only", is_flag=True, help="Only plan the run. Nothing is changed until it is started."),
 )
 @waiting_options
 @hub_options

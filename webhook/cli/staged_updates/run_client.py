@@ -157,4 +157,4 @@ def approver() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):
-        return "somebody"
+        return "an unknown user"

@@ -53,7 +53,7 @@ async def list_runs(hub: HubOptions, namespace: str, output: str, *, unfinished:
     elif runs:
         print_table(HEADERS, [_row(run) for run in runs])
     else:
-        complain("No unfinished runs found. `run list` shows all" if unfinished else "No runs found")
+        complain("No unfinished runs found. `harbormaster run list` shows all runs" if unfinished else "No runs found")
     return 0
 
 

@@ -99,7 +99,7 @@ class RunsOfKind(ABC, Generic[View]):
                 raise
             if name in error.message:
                 return None
-            message = f"the hub does not serve {kind.plural}. Install the definitions: harbormaster crds"
+            message = f"the hub does not serve {kind.plural}: apply the output of `harbormaster crds` there"
             raise UserError(message) from error
 
 

@@ -35,8 +35,9 @@ Shows the plan in the run's status. It is simulated: upgrades take as long as ex
 and nothing fails. It is recomputed when something changes, at most once a minute.
 
 With -f, plans a run that need not be on the hub: the run in the files, or the named run from the files or the hub. A
-strategy, windows, catalogs and members in the files replace all objects of their kind on the hub. Other objects are
-ignored, with a note. The files are checked first, as by `harbormaster lint`. Nothing is written.
+strategy in the files replaces that of the run. Windows, catalogs and members in the files replace all objects of their
+kind on the hub. Other objects are ignored, with a note. The files are checked first, as by `harbormaster validate`.
+Nothing is written.
 
 \b
 Examples:
@@ -64,7 +65,7 @@ PATIENCE_SECONDS: Final = 6.0
 
 
 @click.command("plan", help=HELP, short_help="Show when an upgrade run reaches each member.")
-@click.argument("name", default="", shell_complete=tab("upgrades"))
+@click.argument("name", default="", metavar="[RUN]", shell_complete=tab("upgrades"))
 @repository_option
 @validate_option
 @output_option("table", "json", "yaml")

@@ -58,7 +58,7 @@ def _run(name: str, runs: Sequence[JsonObject]) -> JsonObject | str:
         return _find_by_name(name, runs) or name
     if not runs:
         raise UserError(
-            "no ClusterUpgradeRun in the files. To plan a run of the hub: harbormaster upgrade plan NAME -f FILE"
+            "no ClusterUpgradeRun in the files. To plan a run of the hub: harbormaster upgrade plan RUN -f FILE"
         )
     if len(runs) > 1:
         names = ", ".join(map(name_of, runs))

@@ -16,6 +16,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import output_option, run, run_argument, tab
 from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.staged_updates.output import command_line
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.staged_updates.view import RunRenderer, Shown, show_status
 from webhook.cli.staged_updates.wait import (
@@ -91,7 +92,7 @@ Exit codes:
 {_WAITS}"""
 STOP_HELP: Final = """Stop an upgrade run.
 
-No further member is upgraded. Upgrades in progress are finished.
+No further member is upgraded. Upgrades in progress are finished. `harbormaster upgrade start` continues the run.
 
 \b
 Examples:
@@ -105,8 +106,8 @@ Exit codes:
 """
 SKIP_HELP: Final = """Skip members, groups, stages or the wait after a stage.
 
-Members that are being upgraded, or have been upgraded, are not affected, and are listed in notes. A skip cannot be
-undone.
+Members that are being upgraded or have been upgraded are not affected. Notes on standard error name them. A skip cannot
+be undone.
 
 \b
 Examples:
@@ -119,9 +120,11 @@ Exit codes:
   0  at least one part will be skipped
   1  an error: no such run or part of it, a finished run, or nothing left to skip
 """
-RETRY_HELP: Final = """Create a run for the members that another run has skipped or failed to upgrade.
+RETRY_HELP: Final = """Create a run for the members that another run has skipped, failed to upgrade or not reached.
 
-The new run uses the versions and images that the other run had chosen. It is not started: inspect it, then start it.
+The other run must have finished, failed or stopped. The new run has the same members and uses the versions and images
+that the other run had chosen. Members that already run them are skipped. The new run is not started: inspect it, then
+start it.
 
 \b
 Examples:
@@ -356,7 +359,11 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
 @command.command("retry", help=RETRY_HELP, short_help="Create a run for the members that another run has not upgraded.")
 @run_argument("upgrades")
 @click.option(
-    "--name", "new", default="", metavar="NAME", help="Name of the new run.  [default: the old name with -retry]"
+    "--name",
+    "new",
+    default="",
+    metavar="NAME",
+    help="Name of the new run.  [default: the old name with the suffix -retry]",
 )
 @click.option("--dry-run", is_flag=True, help="Print the new run without creating it.")
 @hub_options
@@ -377,7 +384,8 @@ async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
             print_document(document, "yaml")
             return DONE
         title = await runs.create(document)
-    click.echo(f"{title} created, not started: harbormaster upgrade start {name_of(document)}")
+    start_command = command_line(["upgrade", "start", name_of(document)], hub)
+    click.echo(f"{title} created, not started. To start it: {start_command}")
     return DONE
 
 

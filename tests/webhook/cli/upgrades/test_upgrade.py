@@ -221,7 +221,7 @@ def test_a_run_that_fails_ends_the_wait_with_1_and_can_be_tried_again(cli, opene
     made = yaml.safe_load(ok(cli("upgrade", "retry", "r", "--dry-run")))
     assert made["metadata"]["name"] == "r-retry"
     assert ok(cli("upgrade", "retry", "r")).endswith(
-        "/r-retry created, not started: harbormaster upgrade start r-retry\n"
+        "/r-retry created, not started. To start it: harbormaster upgrade start r-retry\n"
     )
     assert opened.get(UPGRADE_RUN, "r-retry")["spec"]["state"] == "Initialize"
 
