@@ -123,7 +123,7 @@ class _CalendarOptions:
 
 pools_argument = click.argument("pools", nargs=-1, metavar="[POOL]...", shell_complete=tab("pools"))
 counts_of_files = count_options(
-    "With -f: the number of nodes per pool.",
+    "With -f: the number of nodes of each pool.",
     "With -f: the number of nodes that are being deleted.",
     "With -f: the number of other nodes that are not ready.",
 )

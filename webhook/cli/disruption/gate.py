@@ -45,8 +45,8 @@ HELP: Final = f"""{SHORT}
 Disruption of nodes may be blocked by the budgets of their NodePool, by pods and by annotations. Disruption of a member
 cluster may be blocked by a rollout, an update run, an upgrade run or another disruption in progress.
 
-An answer is only advice: two callers that ask at the same time may both be allowed. With --reserve, the permission is
-reserved for you for the given number of seconds, and no other caller gets it.
+An answer is only advice: two callers that ask at the same time may both be allowed. With --reserve and --holder, the
+permission is reserved for you for the given number of seconds, and no other caller gets it.
 
 \b
 Examples:
@@ -61,9 +61,9 @@ Examples:
 {_CODES}"""
 DISRUPTION_HELP: Final = f"""Check whether nodes of a NodePool may be disrupted.
 
-POOL is a NodePool. NODE names the nodes to disrupt, in order of preference. To let the gate choose, use --count. With
--f, the answer comes from files: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets if the files
-have them.
+POOL is a NodePool. Name the nodes to disrupt, in order of preference, or give only their number with --count. With -f,
+the answer comes from files: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets if the files have
+them.
 
 \b
 Examples:
@@ -86,8 +86,6 @@ Examples:
 {_CODES}"""
 UPDATE_HELP: Final = f"""Check whether a member cluster may be upgraded.
 
-The default of --run is the oldest unfinished ClusterUpgradeRun that includes the cluster.
-
 \b
 Examples:
   harbormaster gate cluster-update bravelion
@@ -96,8 +94,8 @@ Examples:
 {_CODES}"""
 LIST_HELP: Final = """List reservations with their holders and expiry times.
 
-Ids, which `harbormaster gate release` needs, are shown only for your own reservations. Reservations of placements are
-shown only if you may list placements.
+The ID, which `harbormaster gate release` needs, is shown only for your own reservations. Reservations for placements
+are shown only if you may list placements.
 
 \b
 Examples:
@@ -111,8 +109,8 @@ Exit codes:
 """
 RELEASE_HELP: Final = """Release a reservation.
 
-You need not release nodes that you named and have disrupted: once they are being deleted, they are not counted twice.
-`harbormaster gate list` shows the ids of your own reservations.
+Reservations of named nodes need no release once these nodes are being deleted: they are not counted twice. A
+reservation that is not released expires. `harbormaster gate list` shows the IDs of your own reservations.
 
 \b
 Examples:
@@ -152,16 +150,15 @@ def command() -> None:
     click.option(
         "--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Reason for the disruption."
     ),
-    click.option(
-        "--count", type=click.IntRange(min=0), metavar="K", help="Number of nodes, if the gate may choose them."
-    ),
+    click.option("--count", type=click.IntRange(min=0), metavar="K", help="Number of nodes, instead of their names."),
     click.option(
         "--class",
         "class_",
         type=click.Choice(["graceful", "eventual"]),
         default="graceful",
         show_default=True,
-        help="Class of disruption. eventual ignores blocking pods if the NodeClaim has a terminationGracePeriod.",
+        help="Class of disruption. eventual does not wait for blocking pods if the NodeClaim has a "
+        "terminationGracePeriod.",
     ),
     click.option("--up-to", is_flag=True, help="Allow fewer nodes if not all of them may be disrupted."),
 )
@@ -241,7 +238,11 @@ def rollout(
 @command.command("cluster-update", help=UPDATE_HELP, short_help="Check whether a member cluster may be upgraded.")
 @click.argument("cluster", shell_complete=tab("clusters"))
 @click.option(
-    "--run", "run_name", metavar="NAME", shell_complete=tab("upgrades"), help="ClusterUpgradeRun to check for."
+    "--run",
+    "run_name",
+    metavar="NAME",
+    shell_complete=tab("upgrades"),
+    help="ClusterUpgradeRun to check for.  [default: the oldest unfinished one that includes the cluster]",
 )
 @reservation_options
 @zone_option

@@ -28,8 +28,9 @@ HELP: Final = f"""{SHORT}
 
 Nothing is drained. The named nodes are drained together. For each pod, the table shows the node that would take it,
 what blocks it and until when, or why no node takes it. No new nodes are created. The drain is simulated as Karpenter
-does it. `kubectl drain` differs: it does not wait for do-not-disrupt, and skips pods of DaemonSets. Reads the cluster
-of a kubeconfig (--kubeconfig, --context) with your rights, or with -f a dump of it:
+does it. `kubectl drain` differs: it does not wait for do-not-disrupt, and skips pods of DaemonSets. --kubeconfig and
+--context name the cluster of the nodes, not the hub. It is read with your rights. With -f, the answer comes from a dump
+of it:
 
 \b
   {DUMP_LINE}
@@ -102,7 +103,7 @@ def command(
         preview = preview_drain(cluster, nodes, instant)
     except UnknownNodesError as error:
         node_names = ", ".join([*cluster.nodes][:20]) or "none"
-        raise UserError(f"{error}; available: {node_names}") from error
+        raise UserError(f"{error}. Nodes of the cluster: {node_names}") from error
     for note in notes:
         complain(f"note: {note}")
     if output == "table":

@@ -124,9 +124,9 @@ def reservation_options(command: _Command) -> _Command:
             "seconds",
             type=_seconds,
             metavar="SECONDS",
-            help="Reserve the permission for this many seconds, 10 to 3600.",
+            help="Reserve the permission for this many seconds. Requires --holder.",
         ),
         click.option(
-            "--holder", metavar="NAME", help="With --reserve: holder of the reservation, shown to other callers."
+            "--holder", metavar="NAME", help="Holder of the reservation, shown to other callers. Requires --reserve."
         ),
     )(command)

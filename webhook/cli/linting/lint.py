@@ -15,18 +15,19 @@ from webhook.cli.options.field_validation import Validation, validate_option
 HELP = """Find errors and questionable settings in files, for CI.
 
 Validates every object offline, with the same rules as `harbormaster validate`. PATH is a file or folder to search.
-Foreign content is skipped and counted in notes: objects of unknown kinds, values files, templates, patches of
-kustomizations, and YAML and JSON of other tools. --ignore skips more. A file given with -f must hold an object of a
+Other content is skipped and counted in notes: objects of unknown kinds, values files, templates, patches of
+kustomizations, and YAML and JSON of other tools. --ignore skips more. A file given with -f must contain an object of a
 known kind.
 
 An object may occur in several environments, but not twice in one file or kustomization. An object with only
 generateName is validated with a name that the API server might generate.
 
-Errors are objects that admission would refuse, unknown fields, and files with our kinds that cannot be read. Warnings
-are objects that would be admitted with a warning, unknown fields of foreign kinds, such as NodePool, whose definition
-is not among the files, and workloads without harbormaster.dev/ignore-fields that are placed together with their
-HorizontalPodAutoscaler. Each finding has file, line, column, rule and field. If budgets of a NodePool do not have their
-apparent effect, the output includes corrected budgets, ready to paste. If windows have two readings, it has both.
+Errors are objects that admission would refuse, unknown fields, invalid values of harbormaster.dev/ignore-fields, and
+files with harbormaster objects that cannot be read. Warnings are objects that would be admitted with a warning, unknown
+fields of kinds of other projects, such as NodePool, whose CustomResourceDefinition is not among the files, and
+workloads without harbormaster.dev/ignore-fields that are placed together with their HorizontalPodAutoscaler. Each
+finding has file, line, column, rule and field. If budgets of a NodePool do not have their apparent effect, the output
+includes corrected budgets, ready to paste. If the windows can be read in two ways, it includes both corrections.
 
 \b
 Output:
@@ -34,7 +35,7 @@ Output:
   wide   the same, followed by the URL of the rule
   json   the findings as JSON
   sarif  SARIF 2.1.0 for code review tools, with corrections as fixes
-  github one annotation per finding, shown by GitHub alongside the changed lines
+  github one annotation per finding, which GitHub shows next to the line
 
 \b
 Examples:
@@ -45,7 +46,7 @@ Examples:
 \b
 Exit codes:
   0  no findings, or only warnings
-  1  errors (with --strict also warnings)
+  1  errors (with --strict also warnings), or a file cannot be used
 """
 
 FORMATS: Final = ("text", "wide", "json", "sarif", "github")

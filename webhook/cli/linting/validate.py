@@ -24,12 +24,12 @@ from webhook.cli.text.output import print_document, print_table
 
 HELP = """Validate objects as admission would, without a hub.
 
-Prints the verdict of admission on every object, those that would be admitted included. `harbormaster lint` applies the
-same rules, adds further checks, and prints only findings, with line and column. Use it in CI.
+Prints the verdict of admission on every object, including those that would be admitted. In CI, use `harbormaster lint`:
+it applies the same rules, adds further checks, and prints only findings, with line and column.
 
 Applies defaults and validates every object by the rules of the webhook and of `harbormaster up`, as if an administrator
 created it. Reports every error with its field path. For kinds without rules, only the metadata is checked. An unknown
-field of a foreign kind, such as NodePool, is a warning unless the definition of the kind is among the files.
+field of another project's kind, such as NodePool, is a warning unless its CustomResourceDefinition is among the files.
 
 \b
 Examples:
@@ -40,7 +40,7 @@ Examples:
 \b
 Exit codes:
   0  all objects would be admitted
-  1  an object would be refused, or a file with our kinds cannot be read
+  1  an object would be refused, or a file with harbormaster objects cannot be read
 """
 
 _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", "system:authenticated"}))
@@ -54,7 +54,7 @@ _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", 
 def command(files: Files, namespace: str | None, validation: Validation, output: str) -> int:
     """Check files."""
     if not files:
-        raise click.UsageError("specify what to check: -f FILE")
+        raise click.UsageError("specify what to validate: -f FILE")
     with report_failures(output):
         repository = read_repository(files, namespace=namespace or DEFAULT_NAMESPACE)
     contexts = contexts_of(repository.loaded, datetime.now(UTC), _ADMINISTRATOR)

@@ -38,7 +38,7 @@ namespace_option = click.option(
     default=None,
     metavar="NS",
     shell_complete=tab("namespaces"),
-    help="Namespace.  [default: default]",
+    help="Namespace of objects that name none.  [default: default]",
 )
 hub_namespace_option = click.option(
     "-n",

@@ -66,7 +66,7 @@ class Instant(click.ParamType[datetime]):
 now_option = click.option(
     "--now",
     type=Instant(),
-    help="Compute the age of heartbeats and values at this time.  [default: the files' newest heartbeat, or now]",
+    help="With files: evaluate them at this time.  [default: their newest heartbeat, or now]",
 )
 
 

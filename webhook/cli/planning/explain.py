@@ -35,7 +35,7 @@ Examples:
   harbormaster explain crp/payments busybee keenowl
   harbormaster explain -f examples/fleet crp/payments busybee
   harbormaster explain rp/team-a/web -o json
-  harbormaster explain crp/payments -o wide    with the URL of the page about each verdict
+  harbormaster explain crp/payments -o wide    with a URL that documents each verdict
   harbormaster explain crp/payments --runs     earlier decisions, and what changed between them
 
 \b

@@ -20,7 +20,7 @@ from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.linting.reports import report_failures
-from webhook.cli.options.base import grouped, output_option, repository_option, run, run_namespace_option, tab
+from webhook.cli.options.base import grouped, not_empty, output_option, repository_option, run, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
@@ -43,11 +43,11 @@ With --on, or on a running hub (--hub, or an option that names one), -f holds th
 placements, overrides, runs, member clusters, budgets or other objects, and --delete names objects to delete. Admission
 validates all of them first. Nothing is written.
 
-An override is shown by the rollout that it causes. A cluster where it cannot be applied is shown as `fails`, with the
-path and the object.
+A changed override is shown by the rollout that it causes. A cluster where it cannot be applied is shown as `fails`,
+with the path and the object.
 
-With --on, the nodes that changed NodePools, node classes and NodeOverlays disrupt within a week are shown: those that
-drift, expire, are empty or consolidated, from when to when, and with --prices the cost.
+With --on, the plan also shows the nodes that changed NodePools, node classes and NodeOverlays disrupt within a week:
+those that drift, expire, are empty or consolidated, with the first and the last time, and with --prices the cost.
 
 An unfinished staged update run is shown with its stages, their clusters in order, pending waits, the changes on the
 clusters, and the earliest completion time. Problems that would abort the run are shown, but not refused.
@@ -55,8 +55,8 @@ clusters, and the earliest completion time. Problems that would abort the run ar
 An upgrade run is shown with the members whose upgrades start next, and with its plan. An approval request or a gate
 with the condition Approved is shown with the clusters that its run updates next.
 
-A change of a kind that is not judged, known or not, is counted as `not judged: KIND (n)`. Objects and kinds that may
-not be read are named. In both cases, -o json has "complete": false, and --require-complete exits with 1.
+Changed objects of kinds that a plan does not evaluate are counted as `not judged: KIND (n)`. Objects and kinds that you
+may not read are named. In both cases, -o json has "complete": false, and --require-complete exits with 1.
 
 -o markdown prints a comment for a pull request of at most 65,536 characters, with a table of changes, folded reasons,
 and the differences of the objects on the clusters. -o sarif prints the findings of admission.
@@ -65,12 +65,12 @@ and the differences of the objects on the clusters. -o sarif prints the findings
 Examples:
   harbormaster plan -f examples/fleet                        # what would these placements get?
   harbormaster plan --hub -f payments.yaml                   # what would this change on the running hub?
-  harbormaster plan --server https://hub:9443 --lost dover   # what if dover were lost?
+  harbormaster plan --context hub --lost dover               # what if dover were lost?
   harbormaster plan --on dump.yaml --drained dover           # on a dump: what if dover were drained?
   harbormaster plan --delete crp/payments                    # what would its deletion remove, and how is it confirmed?
   harbormaster plan --hub --run spring                       # what remains to be done in this run?
   harbormaster plan --compare a.yaml b.yaml -f examples/fleet
-  kubectl get fleet -A -o yaml > dump.yaml                   # every kind of the hub that a plan depends on
+  kubectl --context hub get fleet -A -o yaml > dump.yaml     # all objects of harbormaster on the hub
   harbormaster plan --on dump.yaml -f new.yaml
 
 \b
@@ -279,7 +279,16 @@ class _PlanOptions:
         shell_complete=tab("updates"),
         help="Show only what this staged update run would do.",
     ),
-    run_namespace_option,
+    click.option(
+        "-n",
+        "--namespace",
+        default="",
+        callback=not_empty,
+        metavar="NS",
+        shell_complete=tab("namespaces"),
+        help="Namespace of --run, which is then a StagedUpdateRun, and of --delete KIND/NAME.  [default: none for "
+        "--run, that of the kubeconfig's context for --delete]",
+    ),
     click.option(
         "--require-complete",
         is_flag=True,

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from scorer.api.unstructured.documents import name_of, namespace_of
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.api.values.quoting import printable
+from scorer.api.values.quoting import format_count, printable
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded
 from webhook.cli.files.repositories import load_known
@@ -29,18 +29,19 @@ from webhook.cli.text.output import print_document
 HELP: Final = """Print the final objects of placements on each cluster.
 
 The objects are those that the running hub would write into Works: selected, without the fields of the hub, unwrapped
-from envelopes, and with overrides and their variables applied. They are in order of application. Nothing is
-written.
+from envelopes, and with overrides and their variables applied. They are in order of application. Nothing is written to
+the hub.
 
 With -f alone, the files are both the hub and the proposed changes. With --on, or on a running hub (--hub, or an option
 that names one), -f holds the proposed changes. Objects of a hub that harbormaster does not watch are those of the
 latest resource snapshot of a placement. A removal that needs a confirmation counts as confirmed.
 
 -o diff compares with the objects that each cluster has now, or with --base, and prints clusters with equal changes
-together. -o dir=OUT writes a folder for each cluster, as Argo CD and Flux read it, and keeps other files there. With
---cluster or --placement, it also keeps the files of earlier runs. It writes nothing if an object cannot be made.
+together. -o dir=FOLDER writes a subfolder for each cluster, as Argo CD and Flux read it. FOLDER must be empty, missing
+or from an earlier run, unless you give --overwrite. Files of earlier runs that are not rendered anymore are removed,
+except with --cluster or --placement. Other files are kept. Nothing is written if an object cannot be rendered.
 
-Values of Secrets are hidden in every output. A value that changes is marked. A folder omits objects with Secrets.
+Values of Secrets are hidden in every output. A value that changes is marked. -o dir omits objects with Secrets.
 
 \b
 Examples:
@@ -53,7 +54,7 @@ Examples:
 \b
 Exit codes:
   0  success, with -o diff: no object would change
-  1  an error, an object that admission refuses, or an object that cannot be made for a cluster
+  1  an error, an object that admission refuses, or an object that cannot be rendered for a cluster
   2  with -o diff: objects would change
 """
 CHANGES: Final = 2
@@ -108,7 +109,7 @@ class _RenderOptions:
         if live and self.bases:
             raise click.UsageError("--on cannot be used with a running hub: it reads the hub from files")
         if not (live or self.files or self.bases):
-            raise click.UsageError("specify what to render: -f FILE, or --hub")
+            raise click.UsageError("specify what to render: -f FILE, --on FILE or --hub")
         if self.compared and output not in ("diff", "json"):
             raise click.UsageError(f"--base cannot be used with -o {output}: use diff or json")
         if self.compared and live:
@@ -163,10 +164,11 @@ class _RenderOptions:
         "compared",
         multiple=True,
         metavar="FILE",
-        help="With -o diff: compare with the objects of these files. Repeatable.",
+        help="With -o diff or json: compare with the objects of these files, not with those on the clusters. "
+        "Repeatable.",
     ),
     click.option(
-        "--overwrite", is_flag=True, help="With -o dir: use a folder that contains other files, and keep those."
+        "--overwrite", is_flag=True, help="With -o dir: use a folder even if it contains other files. They are kept."
     ),
     validate_option,
 )
@@ -374,6 +376,7 @@ def _write(objects: Iterable[_PlacedObject], folder: Path, options: _RenderOptio
         removes_others=not (options.clusters or options.placements),
     )
     count = sum(map(len, files.values()))
-    complain(f"{folder}: {count} files for {len(files)} clusters written, {removed} stale files removed")
+    written, stale = format_count(count, "file"), format_count(removed, "stale file")
+    complain(f"{folder}: {written} for {format_count(len(files), 'cluster')} written, {stale} removed")
     if secrets:
-        complain(f"note: {secrets} objects with Secrets are not written, because their values are hidden")
+        complain(f"note: not written, because values of Secrets are hidden: {format_count(secrets, 'object')}")

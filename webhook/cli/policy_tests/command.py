@@ -24,7 +24,7 @@ HELP: Final = """Run tests of placements, admission, budgets and the gate.
 PATH is a test file, or a folder that is searched recursively for files named harbormaster-test.yaml or
 NAME.harbormaster-test.yaml. The default is the current folder. A test names the files of a hub and has cases: the
 clusters that a placement gets, the result of admission, the answer of the gate, or the disruptions that budgets allow
-at a given time. The results are those of the commands `plan`, `validate`, `gate` and `budgets`, and of the running hub.
+at a given time. The commands `plan`, `validate`, `gate` and `budgets` give the same results, as does a running hub.
 
 \b
 A test:
@@ -44,7 +44,7 @@ Output:
   json    the results as JSON
   junit   JUnit XML, which most CI systems show
   sarif   SARIF 2.1.0 for code review tools
-  github  one annotation per case that did not pass, shown by GitHub alongside the lines
+  github  one annotation per case that did not pass, which GitHub shows next to the line
 
 \b
 Examples:
@@ -96,12 +96,12 @@ class _TestOptions:
         help="Run only cases with this text in their name (`TEST: CASE`), ignoring case.",
     ),
     click.option("--fail-fast", is_flag=True, help="Stop after the first case that does not pass."),
-    click.option("--coverage", is_flag=True, help="Show the admission rules that were exercised."),
+    click.option("--coverage", is_flag=True, help="Show how many cases exercised each admission rule."),
     click.option(
         "--coverage-minimum",
         type=click.FloatRange(0, 100),
         metavar="PERCENT",
-        help="Exit with 2 if fewer rules were exercised.",
+        help="Exit with 2 if a smaller percentage of the rules was exercised.",
     ),
     click.option("--if-present", is_flag=True, help="Exit with 0 if there are no tests."),
 )

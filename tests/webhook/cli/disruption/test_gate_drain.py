@@ -87,7 +87,7 @@ def test_what_is_missing_is_noted(cli, tmp_path):
 def test_an_unknown_node(cli, files):
     result = cli("gate", "drain", "left", "nowhere", "-f", files)
     assert result.exit_code == 1
-    assert result.stderr == "error: there is no node nowhere; available: left, right\n"
+    assert result.stderr == "error: there is no node nowhere. Nodes of the cluster: left, right\n"
 
 
 def test_no_node(cli, files):

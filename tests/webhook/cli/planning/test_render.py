@@ -228,7 +228,7 @@ class TestSecrets:
         out = tmp_path / "out"
         result = cli("render", "-f", fleet(secret(), config_map(a="1")), "-o", f"dir={out}")
         assert result.exit_code == 0
-        assert "note: 2 objects with Secrets are not written" in result.stderr
+        assert "note: not written, because values of Secrets are hidden: 2 objects" in result.stderr
         assert not list(out.rglob("*keys*"))
         assert list(out.rglob("*rates*"))
 
@@ -321,7 +321,7 @@ class TestProblems:
         assert result.stdout == ""
 
     def test_nothing_to_render(self, cli):
-        assert "specify what to render: -f FILE, or --hub" in cli("render").stderr
+        assert "specify what to render: -f FILE, --on FILE or --hub" in cli("render").stderr
 
     def test_a_refused_placement_is_an_error(self, cli, fleet):
         broken = placement("broken", placementType="PickN")
