@@ -136,11 +136,12 @@ Exit codes:
   0  success
   1  an error, including usage errors
   2  status: something needs attention
-     plan and simulate: changes
+     plan, simulate and render -o diff: changes
      gate: not allowed now
      test: a case failed
-     drain, run --wait and upgrade --wait: action required
-  3  drain, run --wait and upgrade --wait: timed out
+     drain, run --wait, undo --wait and upgrade --wait: action required
+  3  drain, run --wait, undo --wait and upgrade --wait: timed out
+  diff differs, as in kubectl: 1 means changes, and 2 an error
 
 In scripts, use -o json or -o yaml instead of tables. NO_COLOR turns colors and links off.
 `harbormaster` uses the hub of `harbormaster up` by default. Select another hub with --kubeconfig and --context.

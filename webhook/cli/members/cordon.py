@@ -11,8 +11,8 @@ from webhook.cli.options.hub import HubOptions, hub_options
 
 HELP: Final = """Mark a member unschedulable.
 
-Adds the taint `cordon-key=cordon-value:NoSchedule`, as `kubectl fleet drain` does. Existing placements remain:
-`harbormaster drain` evicts them. `harbormaster uncordon` removes the taint.
+Adds the taint `cordon-key=cordon-value:NoSchedule`, as `kubectl fleet drain` of KubeFleet does. Existing placements
+remain: `harbormaster drain` evicts them. `harbormaster uncordon` removes the taint.
 
 \b
 Examples:

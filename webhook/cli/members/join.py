@@ -12,6 +12,7 @@ from webhook.cli.hub.connection import HubConnection
 from webhook.cli.members.options import Sides, connected, find_helm, read_settings, sides_options
 from webhook.cli.operating.agent import check_cluster
 from webhook.cli.options.base import grouped, is_agreed, run
+from webhook.cli.options.times import Patience
 
 if TYPE_CHECKING:
     from webhook.kube.login.connection import ApiServerEndpoint
@@ -31,9 +32,10 @@ Then installs the agent with the image that `serve` runs on the hub: from its ch
 helm is not installed. An installed agent is upgraded with the tool that installed it, and keeps the other values of its
 Helm release. --print only prints the command or the Deployment. --agent none leaves the installation to you.
 
-Shows every change first, and asks. Then waits until the member is Joined and Healthy, and reports what is missing if it
-times out. It is safe to run again: it continues where it stopped, and does not change what is already correct. If the
-hub was unreachable for longer than the lifetime of the agent's token, run it again to give the agent a new one.
+Shows every change first, and asks for confirmation. Then waits until the member is Joined and Healthy, and reports what
+is missing if it times out. It is safe to run again: it continues where it stopped, and does not change what is already
+correct. If the hub was unreachable for longer than the lifetime of the agent's token, run it again to give the agent a
+new one.
 
 Requires administrator rights on both clusters. Everything is checked before anything is written.
 
@@ -129,10 +131,10 @@ class Wish:
     click.option("--dry-run", is_flag=True, help="Validate everything on both API servers, without writing anything."),
     click.option(
         "--timeout",
-        default=300.0,
+        default="5m",
         show_default=True,
-        type=click.FloatRange(0),
-        help="Seconds to wait for the member to join. 0: do not wait.",
+        type=Patience(),
+        help="Maximum time to wait for the member to join. 0: do not wait.",
     ),
 )
 def command(name: str, sides: Sides, wish: Wish) -> int:

@@ -10,6 +10,7 @@ from webhook.cli.members.join import wait_for
 from webhook.cli.members.options import Sides, connected, find_helm, read_settings, sides_options
 from webhook.cli.operating.agent import check_cluster
 from webhook.cli.options.base import run, tab
+from webhook.cli.options.times import Patience
 
 if TYPE_CHECKING:
     from webhook.processes.leave import Leave
@@ -43,10 +44,10 @@ Exit codes:
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, without removing anything.")
 @click.option(
     "--timeout",
-    default=1200.0,
+    default="20m",
     show_default=True,
-    type=click.FloatRange(0),
-    help="Seconds to wait for the MemberCluster to be deleted.",
+    type=Patience(),
+    help="Maximum time to wait for the MemberCluster to be deleted.",
 )
 def command(name: str, sides: Sides, dry_run: bool, timeout: float) -> int:
     """Remove a member from the fleet. Return the exit code."""

@@ -22,13 +22,13 @@ HELP = """Run the agent of a member cluster: join the fleet, report, and apply w
 
 The agent runs in the member and talks to two API servers. On the hub, it has the rights that the hub grants to
 `spec.identity` of the MemberCluster, only in the namespace fleet-member-NAME. In the member, it needs read access to
-nodes, pods and namespaces, and the rights to apply the placed objects: `harbormaster rbac agent` prints both. Also
-install the CustomResourceDefinitions (`harbormaster crds`) in the member. HARBORMASTER_LOG_FORMAT and
-HARBORMASTER_LOG_LEVEL configure logging.
+nodes, pods and namespaces, and the rights to apply the placed objects: `harbormaster rbac agent` prints both. It also
+needs the CustomResourceDefinition of AppliedWorks there, one of those that `harbormaster crds` prints. `harbormaster
+join` installs all of this. HARBORMASTER_LOG_FORMAT and HARBORMASTER_LOG_LEVEL configure logging.
 
 Without --hub-kubeconfig, the agent uses the hub credentials in Secret harbormaster-hub of its own namespace, which
-`harbormaster join` writes. It renews the token there at every start, every hour, and after a third of the token's
-lifetime.
+`harbormaster join` writes. It renews the token there at every start, and then every hour or after a third of the
+token's lifetime, whichever is earlier.
 
 The agent records the identity of the cluster (its hub and its member name) in ConfigMap harbormaster-member of its own
 namespace. From then on, an agent of another hub or with another name applies nothing, is not ready, and reports the

@@ -61,9 +61,9 @@ Clients that trust only the previous authority are served until that one expires
 before it lose access. If there may be such clients, the command warns, and on a terminal asks for confirmation.
 
 When a key is compromised, --distrust ends the trust in all previous authorities immediately. For some seconds, until
-every replica and every API server has picked up the change, writes to our kinds may be refused.
+every replica and every API server has picked up the change, writes to harbormaster's kinds may be refused.
 
-HARBORMASTER_AUTHORITY_LIFE_SECONDS sets the lifetime of the new authority.
+The new authority is valid for as long as the present one, or for HARBORMASTER_AUTHORITY_LIFE_SECONDS if that is set.
 
 \b
 Examples:
@@ -74,7 +74,7 @@ Examples:
 \b
 Exit codes:
   0  replaced (the replicas follow within seconds)
-  1  not due, cancelled, replaced by another client first, or an unreachable hub
+  1  not due, not confirmed, replaced by another client first, or an unreachable hub
 """
 SECRET: Final = "harbormaster-ca"  # noqa: S105 - its name
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -122,7 +122,11 @@ def place_options(command: _Command) -> _Command:
             metavar="NS",
             help="Namespace where harbormaster is installed.  [default: harbormaster-system]",
         ),
-        click.option("--secret", metavar="NAME", help=f"The Secret with the authority.  [default: {SECRET}]"),
+        click.option(
+            "--secret",
+            metavar="NAME",
+            help=f"Secret with the authority.  [env: HARBORMASTER_CERTIFICATE_SECRET]  [default: {SECRET}]",
+        ),
         click.option(
             "--webhook-configuration",
             metavar="NAME",
@@ -236,7 +240,7 @@ def _check_due(state: "CertificateState", lineage: "Lineage", *, force: bool) ->
 
 
 def _warn(state: "CertificateState", lineage: "Lineage", *, distrust: bool) -> None:
-    """Warn about clients that lose access. On a terminal, ask for confirmation. Raises `click.Abort`."""
+    """Warn about clients that lose access. On a terminal, ask for confirmation. Raises `UserError`."""
     from webhook.doctor.certificate_report import untrusting_clients
 
     warning = untrusting_clients(lineage, state.now)
@@ -248,8 +252,8 @@ def _warn(state: "CertificateState", lineage: "Lineage", *, distrust: bool) -> N
     if not warning:
         return
     complain(f"warning: {warning}")
-    if sys.stdin.isatty():
-        click.confirm("Continue?", abort=True, err=True)
+    if sys.stdin.isatty() and not click.confirm("Continue?", err=True):
+        raise UserError("not confirmed: the authority was not replaced")
 
 
 class _Hub:
@@ -266,7 +270,7 @@ class _Hub:
         if self._connection.ours:
             raise UserError(
                 "harbormaster up creates an authority at every start, and keeps it in memory. Select another hub "
-                "with --kubeconfig FILE"
+                "with --context NAME or --kubeconfig FILE"
             )
         self._settings = settings
 

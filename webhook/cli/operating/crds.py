@@ -11,7 +11,7 @@ HELP = """Print the CustomResourceDefinitions of all kinds, or write JSON Schema
 
 \b
 Examples:
-  harbormaster crds | kubectl apply --server-side -f -
+  harbormaster crds | kubectl --context hub apply --server-side -f -
   harbormaster crds -o json
   harbormaster crds --json-schemas ~/.local/share/harbormaster/schemas      for editors and kubeconform
 

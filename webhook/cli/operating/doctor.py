@@ -112,7 +112,9 @@ class _MemberOptions:
         help="User of `serve` on the hub, if not installed by Helm.  [default: ServiceAccount harbormaster-serve]",
     ),
     click.option(
-        "--without-loop", is_flag=True, help="Expect no reconcile loop, as on a hub that KubeFleet runs. Without Helm."
+        "--without-loop",
+        is_flag=True,
+        help="Expect no reconcile loop, as on a hub that KubeFleet runs. Ignored for a Helm release.",
     ),
 )
 @grouped(
@@ -164,7 +166,9 @@ async def _examine(hub: HubOptions, place: _InstallationOptions, member: _Member
 
     connection, release, other = hub.find(), installed_version(), member.find(hub)
     if connection.ours:
-        raise UserError("harbormaster up has no installation to check. Select another hub with --kubeconfig FILE")
+        raise UserError(
+            "harbormaster up has no installation to check. Select another hub with --context NAME or --kubeconfig FILE"
+        )
     async with await open_server(connection) as server:
         examination = Examination(server, release, utc_now)
         try:

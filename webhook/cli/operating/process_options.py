@@ -35,7 +35,7 @@ def own_hub_options(command: _Command) -> _Command:
             "--kubeconfig",
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="Kubeconfig of the hub.  [default: $KUBECONFIG, or in a pod its ServiceAccount]",
+            help="Kubeconfig of the hub.  [default: in a pod its ServiceAccount, else the first file of $KUBECONFIG]",
         ),
         click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current context]"),
     )(command)

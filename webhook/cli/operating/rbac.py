@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webhook.processes.rbac_objects import PolicyRule, Role
     from webhook.settings.programs import RbacSettings
 
-HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
+HELP: Final = """Print ClusterRoles, Roles and their bindings for one of the processes of harbormaster.
 
 A comment above each rule explains why the process needs it. The rules allow nothing else: no process may impersonate
 users, or write Secrets on the hub, except that of a certificate authority if the settings name one. `*`, bind and
@@ -32,7 +32,7 @@ an account may create, are set by ValidatingAdmissionPolicies, which are printed
 
 \b
 Examples:
-  harbormaster rbac reconcile | kubectl apply -f -
+  harbormaster rbac reconcile | kubectl --context hub apply -f -
   harbormaster rbac reconcile --select namespaces --select configmaps --select boats.example.com
   harbormaster rbac serve --service-account quay -n harbormaster-system
   harbormaster rbac agent --user member-a-agent -o json
@@ -45,10 +45,10 @@ Exit codes:
 
 RECONCILE: Final = """Print the roles that `harbormaster reconcile` needs on the hub.
 
-The loop reads the kinds that placements select. --select names them. The default is all built-in kinds that can be
-selected, except Secrets, because an account that reads all Secrets of a hub can act as any user there. If placements
-place Secrets, add --secrets or --select secrets. A placement that selects a kind which the loop may not read reports
-this in its status. A placement of a whole namespace omits the kind, and reports this in an Event.
+The loop reads the kinds that placements select. --select names them, and replaces the default: all built-in kinds that
+can be selected, except Secrets, because an account that reads all Secrets of a hub can act as any user there. If
+placements place Secrets, add --secrets. A placement that selects a kind which the loop may not read reports this in its
+status. A placement of a whole namespace omits the kind, and reports this in an Event.
 
 The loop also gets the kinds of HARBORMASTER_ANALYSIS_KINDS, whose conditions may approve a stage of a staged update
 run, and the Clusters of Cluster API if `cluster-api` is one of HARBORMASTER_UPGRADERS.
@@ -61,8 +61,8 @@ HARBORMASTER_SERVICE_ACCOUNT, or HARBORMASTER_LOOP_USER if the loop uses a clien
 
 \b
 Examples:
-  harbormaster rbac reconcile | kubectl apply -f -
-  harbormaster rbac reconcile --secrets --serve | kubectl apply -f -
+  harbormaster rbac reconcile | kubectl --context hub apply -f -
+  harbormaster rbac reconcile --secrets --serve | kubectl --context hub apply -f -
   harbormaster rbac reconcile --select namespaces --select deploy --select boats.example.com
   HARBORMASTER_LOOP_USER=hub-loop harbormaster rbac reconcile --back-report -o json
 
@@ -75,19 +75,19 @@ Exit codes:
 SERVE: Final = """Print the roles that `harbormaster serve` needs on the hub.
 
 The server reads the objects that admission and /v1 depend on, and creates TokenReviews and SubjectAccessReviews. It
-writes the Leases of reservations and, for authorized callers, orders to upgrade runs and answers to their gates. For
-`serve --reconcile` see `rbac reconcile --serve`. If it keeps a certificate authority of its own, it also writes that
-Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here. If upgraders report to it, it
-also writes the status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE here.
+writes the Leases of reservations, the history, Events and, for authorized callers, orders to upgrade runs and answers
+to their gates. For `serve --reconcile` see `rbac reconcile --serve`. If it keeps a certificate authority of its own, it
+also writes that Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here. If upgraders
+report to it, it also writes the status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE here.
 
 Most hubs need neither orders to upgrade runs over HTTPS nor questions about node pools: omit these rights with
 --no-upgrade-orders and --no-node-pools.
 
 \b
 Examples:
-  harbormaster rbac serve | kubectl apply -f -
-  harbormaster rbac serve --no-upgrade-orders --no-node-pools | kubectl apply -f -
-  HARBORMASTER_CERTIFICATE_SECRET=harbormaster-ca harbormaster rbac serve | kubectl apply -f -
+  harbormaster rbac serve | kubectl --context hub apply -f -
+  harbormaster rbac serve --no-upgrade-orders --no-node-pools | kubectl --context hub apply -f -
+  HARBORMASTER_CERTIFICATE_SECRET=harbormaster-ca harbormaster rbac serve | kubectl --context hub apply -f -
 
 \b
 Exit codes:
@@ -103,11 +103,11 @@ built-in kinds that placements select, except roles and role bindings. Those req
 can place roles can get any right on the member.
 
 Even without --apply-rbac, an agent is powerful. A user who can make it write a workload can run that workload as any
-ServiceAccount of the namespace, and mount any Secret there. Webhooks, definitions and API services affect every request
-to the member: --no-apply-control-plane omits admission webhooks and policies, API services, certificate requests and
-flow schemas. The agent may delete everything that it may write. RBAC cannot exclude namespaces: the agent itself
-refuses its own and `kube-*` (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`). This does not restrict
-another client that has the agent's token.
+ServiceAccount of the namespace, and mount any Secret of the namespace. Webhooks, definitions and API services affect
+every request to the member: --no-apply-control-plane omits admission webhooks and policies, API services, certificate
+requests and flow schemas. The agent may delete everything that it may write. RBAC cannot exclude namespaces: the agent
+itself refuses its own and `kube-*` (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`). This does not
+restrict another client that has the agent's token.
 
 \b
 Examples:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 HELP = """Run the reconcile loop of a hub.
 
 The loop turns placements into bindings, Works and status. On the members, `harbormaster agent` applies the Works. Any
-number of replicas may run. One of them leads, by the Lease `harbormaster-reconcile` in the namespace given by -n, which
-must exist. If it stops, another one takes over within seconds. With --shards, several replicas are active, each with
-its share of placements and members. `harbormaster rbac reconcile` prints the rights that the loop needs.
+number of replicas may run. One of them leads: it holds the Lease `harbormaster-reconcile` in the namespace given by -n,
+which must exist. If it stops, another one takes over within seconds. With --shards, several replicas are active, each
+with its share of placements and members. `harbormaster rbac reconcile` prints the rights that the loop needs.
 
 Every setting is also an environment variable HARBORMASTER_<NAME>, and most settings have no option. `harbormaster
 settings reconcile` prints them.

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 HELP = """Run the HTTPS server: admission webhooks, scheduler extender and /v1 API.
 
-The server reads the hub through a kubeconfig, or with the ServiceAccount of its pod. It writes only the Leases of
-reservations, unless --reconcile makes it run the reconcile loop as well. Register it with `harbormaster
-webhook-configuration`. Every setting is also an environment variable HARBORMASTER_<NAME>. Admission settings, such as
+The server reads the hub through a kubeconfig, or with the ServiceAccount of its pod. On the hub, it writes its own
+records (Leases of reservations, history and Events), its certificate authority if it keeps one, and for authorized
+callers orders to upgrade runs and answers to their gates. `harbormaster rbac serve` prints these rights. With
+--reconcile, it also runs the reconcile loop. Register its webhooks with `harbormaster webhook-configuration`.
+
+Every setting is also an environment variable HARBORMASTER_<NAME>. Admission settings, such as
 HARBORMASTER_PLACEMENT_AUTHORIZATION, have no command-line option. `harbormaster settings` prints all settings.
 
 Changed certificate files are reloaded without a signal. Without files, all replicas share a certificate authority in
@@ -50,18 +53,20 @@ Exit codes:
 @own_hub_options
 @click.option("--host", metavar="ADDRESS", help="Address of the HTTPS listener.  [default: 127.0.0.1]")
 @click.option("--https-port", type=click.IntRange(0, 65535), help="HTTPS port. 0: any free port.  [default: 9443]")
-@click.option("--http-host", metavar="ADDRESS", help="Address of the plain listener.  [default: 127.0.0.1]")
+@click.option("--http-host", metavar="ADDRESS", help="Address of the plain HTTP listener.  [default: 127.0.0.1]")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Port for probes and metrics.  [default: 8081]")
-@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Server certificate in PEM.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Server certificate, in PEM.")
 @click.option(
     "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Private key of the certificate, in PEM."
 )
-@click.option("--tls-ca", type=click.Path(path_type=Path), metavar="FILE", help="Authority of the certificate, in PEM.")
+@click.option(
+    "--tls-ca", type=click.Path(path_type=Path), metavar="FILE", help="Authority that signed the certificate, in PEM."
+)
 @click.option(
     "--client-ca",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Authorities of client certificates in PEM.  [default: those of the hub]",
+    help="Authorities of client certificates, in PEM.  [default: those of the hub]",
 )
 @click.option(
     "--workers",
@@ -69,9 +74,14 @@ Exit codes:
     metavar="N",
     help="Number of processes on the same ports, at most one per CPU.  [default: 1]",
 )
-@click.option("-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of the installation.  [default: harbormaster-system]")
 @click.option("--reconcile", is_flag=True, help="Also run the reconcile loop while this replica is the leader.")
-@click.option("--identity", default="", metavar="NAME", help="Prefix of the holder identity in the Lease of the loop.")
+@click.option(
+    "--identity",
+    default="",
+    metavar="NAME",
+    help="With --reconcile: prefix of the holder identity in the Lease of the loop.  [default: host name]",
+)
 @shards_option
 @log_format_option
 def command(hub: OwnHub, reconcile: bool, identity: str, **option_values: Any) -> int:

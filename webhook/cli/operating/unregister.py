@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 HELP: Final = """Delete the webhook configurations from a hub.
 
 From then on, the hub's API server no longer calls harbormaster, and accepts everything that the
-CustomResourceDefinitions allow. Run this command before you stop the last replica of `serve`: otherwise all writes to
-our kinds would fail. The Helm chart runs it before an uninstall.
+CustomResourceDefinitions allow. Run this command before you stop the last replica of `serve`: otherwise all writes
+to harbormaster's kinds would fail. The Helm chart runs it before an uninstall.
 
 It also counts the remaining objects: members, placements, overrides, runs, budgets and so on. Those with finalizers
 cannot be deleted without the loop. Delete them before you stop the loop, or keep them for the next installation.
@@ -25,12 +25,12 @@ cannot be deleted without the loop. Delete them before you stop the loop, or kee
 \b
 Examples:
   harbormaster unregister --kubeconfig hub.kubeconfig
-  harbormaster unregister --context hub --webhook-configuration harbormaster-hooks
+  harbormaster unregister --kubeconfig hub.kubeconfig --webhook-configuration harbormaster-hooks
 
 \b
 Exit codes:
   0  no webhook configuration of that name is left
-  1  one could not be removed, or the kubeconfig cannot be used
+  1  one could not be deleted, or the kubeconfig cannot be used
 """
 
 

@@ -22,6 +22,7 @@ from webhook.cli.files.documents import Loaded, check_metadata, load
 from webhook.cli.files.search import Files, example_fleet
 from webhook.cli.options.base import file_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, default_data, program
+from webhook.cli.options.times import Patience
 from webhook.cli.process import end_in_order
 from webhook.cli.text.output import is_terminal, print_table
 
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
 HELP = """Run a hub with simulated members in one process.
 
-Serves the admission webhooks, the page, the /v1 API and Kubernetes' own REST interface for the objects, runs the
-controllers, and simulates the member clusters. Applies the files, prints the addresses, waits until everything has
+Serves the admission webhooks, the page, the /v1 API and the Kubernetes API for the objects, runs the controllers, and
+simulates the member clusters. Applies the files, prints the addresses, waits until everything has
 settled, prints what was placed where, and runs until Ctrl-C. If it is killed, the next start continues where it was.
 
 \b
@@ -69,18 +70,24 @@ _MOST_WAITS: Final = 3
 
 
 @click.command("up", help=HELP, short_help="Run a hub with simulated members in one process.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Data folder. Created if missing.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), metavar="DIR", help="Data folder, see above. Created if missing."
+)
 @file_option
 @click.option("--example", is_flag=True, help="Apply the example fleet: 12 members, their applications and placements.")
 @click.option("--https-port", type=click.IntRange(0, 65535), help="HTTPS port. 0: any free port.  [default: 9443]")
-@click.option("--http-port", type=click.IntRange(0, 65535), help="Port for the page and probes.  [default: 8081]")
+@click.option(
+    "--http-port",
+    type=click.IntRange(0, 65535),
+    help="HTTP port for the page and probes. 0: any free port.  [default: 8081]",
+)
 @click.option("--once", is_flag=True, help="Print the table, then exit.")
 @click.option(
     "--timeout",
-    default=120.0,
+    default="2m",
     show_default=True,
-    type=click.FloatRange(0),
-    help="Seconds to wait for the fleet to settle.",
+    type=Patience(),
+    help="Maximum time to wait for the fleet to settle.",
 )
 @click.option("--no-color", is_flag=True, help="Disable colors, as NO_COLOR does.")
 def command(

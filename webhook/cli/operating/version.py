@@ -20,8 +20,8 @@ from webhook.runtime.distribution import installed_version
 _WHAT: Final = {"server": "what is installed on the hub", "agents": "the members of the fleet"}
 HELP = """Print the versions of this program, of the hub, and of what runs there.
 
-The versions of `harbormaster serve` and of the loop come from the labels of their Pods, those of the agents from the
-status of the members. Without a hub, only the version of the client is printed.
+The versions of `harbormaster serve` and of the loop come from the labels that Helm sets on their Deployments, those of
+the agents from the status of the members. Without a hub, only the version of the client is printed.
 
 \b
 Examples:

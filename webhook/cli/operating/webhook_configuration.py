@@ -20,7 +20,7 @@ path: keep it secret.
 
 \b
 Examples:
-  harbormaster webhook-configuration --ca ca.crt | kubectl apply -f -
+  harbormaster webhook-configuration --ca ca.crt | kubectl --context hub apply -f -
   harbormaster webhook-configuration --url https://10.0.0.7:9443 --ca ca.crt
   HARBORMASTER_BLOCK_WORKLOADS=true harbormaster webhook-configuration --ca ca.crt -o json
 
@@ -41,7 +41,10 @@ Exit codes:
 @click.option("--port", default=443, show_default=True, type=click.IntRange(1, 65535), help="Port of the Service.")
 @click.option("--url", default="", metavar="URL", help="Server to call instead of a Service, as https://HOST:PORT.")
 @click.option(
-    "--ca", type=click.Path(path_type=Path), metavar="FILE", help="Authority for the API server to trust, in PEM."
+    "--ca",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Authority for the API server to trust, in PEM. Required without --no-ca.",
 )
 @click.option(
     "--no-ca",

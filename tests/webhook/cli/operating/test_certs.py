@@ -1,7 +1,9 @@
 """``harbormaster certs``, but for the hub: `e2e/replicas/test_certificates.py` asks a real one."""
 
 import json
+from asyncio import to_thread
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -58,7 +60,6 @@ async def stored(hub):
 @pytest.fixture
 def call(cli):
     """Return a function that runs a command beside the event loop of the test."""
-    from asyncio import to_thread
 
     async def run(*words):
         return await to_thread(cli, "certs", *words, *PLACE)
@@ -147,6 +148,14 @@ async def test_distrust_leaves_nothing_of_before(call, hub, lineage):
     found = await stored(hub)
     assert (found.trusted(), found.cross) == ((found.active.certificate,), None)
     assert len(found.distrusted) == 2
+
+
+async def test_a_rollover_that_is_declined_on_a_terminal_is_not_made(cli, hub, lineage, monkeypatch):
+    monkeypatch.setattr(certs, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    done = await to_thread(cli, "certs", "rotate", "--force", *PLACE, text="n\n")
+    assert done.exit_code == 1
+    assert "error: not confirmed: the authority was not replaced" in done.stderr
+    assert (await stored(hub)).generation == 2
 
 
 async def test_distrust_alone_is_a_mistake(call, hub, lineage):

@@ -79,7 +79,7 @@ def test_programs_get_json(cli, found):
 def test_the_hub_of_up_has_nothing_to_look_at(cli, hub):
     done = cli("doctor")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "Select another hub with --kubeconfig FILE" in done.stderr
+    assert "Select another hub with --context NAME or --kubeconfig FILE" in done.stderr
 
 
 @pytest.fixture
