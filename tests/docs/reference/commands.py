@@ -99,10 +99,9 @@ def exit_codes_page() -> str:
 For every command, **0** means success. **1** means an error, usage errors included, which is reported in one line on
 standard error. **2** is an answer, not an error: changes (`plan`, `simulate`, `render -o diff`), not allowed now
 (`gate`), a failed case (`test`), something that needs attention (`status`), or action required (`drain`, `run --wait`,
-`undo --wait`, `upgrade --wait`). The last four exit with **3** when they time out. `diff` has the codes of kubectl: **1** means
-changes, and **2** an error. A command that Ctrl-C interrupts exits with **{INTERRUPTED}**. A command whose output pipe
-is closed exits with **{BROKEN_PIPE}**, as in
-`harbormaster get crp | head -1`.
+`undo --wait`, `upgrade --wait`). The last four exit with **3** when they time out. `diff` has the codes of kubectl:
+**1** means changes, and **2** an error. A command that Ctrl-C interrupts exits with **{INTERRUPTED}**. A command whose
+output pipe is closed exits with **{BROKEN_PIPE}**, as in `harbormaster get crp | head -1`.
 """
     rows = [
         (code(each.path.removeprefix(f"{PROGRAM} ")) if first else "", str(number), words)
