@@ -80,7 +80,7 @@ class CertificateState:
             return
         name, now = lineage.active.name, self.now
         if now >= lineage.active.not_after:
-            yield f"{name} has expired at {format_time(lineage.active.not_after)}; is `harbormaster serve` running?"
+            yield f"{name} has expired at {format_time(lineage.active.not_after)}. Is `harbormaster serve` running?"
         elif now < lineage.active.not_before:
             yield f"{name} is not valid before {format_time(lineage.active.not_before)}: a clock is wrong"
         elif lineage.is_due(now, LARGEST_JITTER):
@@ -131,7 +131,7 @@ def configuration_rows(document: JsonObject) -> Iterator[tuple[str, str, str]]:
             trusts = tuple(entry["trusts"])
             bundles[trusts] = bundles.get(trusts, 0) + 1
         for trusts, count in bundles.items():
-            yield f"{configuration['kind']}/{configuration['name']}", str(count), ", ".join(trusts) or "nobody"
+            yield f"{configuration['kind']}/{configuration['name']}", str(count), ", ".join(trusts) or "none"
 
 
 def _of_lineage(lineage: Lineage) -> JsonObject:

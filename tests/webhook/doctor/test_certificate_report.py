@@ -55,7 +55,7 @@ def test_entries_that_trust_the_same_are_one_row():
     document = found(SECOND, DUE).document()
     names = f"{SECOND.active.name}, {FIRST.active.name}"
     assert list(configuration_rows(document)) == [(f"{kind}/hooks", "2", names) for kind in KINDS]
-    assert [row[2] for row in configuration_rows(found(FIRST, trusted=()).document())] == ["nobody"] * 2
+    assert [row[2] for row in configuration_rows(found(FIRST, trusted=()).document())] == ["none"] * 2
 
 
 @pytest.mark.parametrize(

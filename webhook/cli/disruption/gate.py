@@ -43,7 +43,8 @@ Exit codes:
 HELP: Final = f"""{SHORT}
 
 Disruption of nodes may be blocked by the budgets of their NodePool, by pods and by annotations. Disruption of a member
-cluster may be blocked by a rollout, an update run, an upgrade run or another disruption in progress.
+cluster may be blocked by a rollout, an update run, an upgrade run, a closed maintenance window, a hold or another
+disruption in progress.
 
 An answer is only advice: two callers that ask at the same time may both be allowed. With --reserve and --holder, the
 permission is reserved for you for the given number of seconds, and no other caller gets it.

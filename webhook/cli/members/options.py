@@ -79,13 +79,13 @@ def sides_options(*, member_required: bool) -> Callable[[_Command], _Command]:
         click.option(
             "--hub-namespace",
             metavar="NS",
-            help="Namespace of harbormaster on the hub.  [default: harbormaster-system]",
+            help="Namespace of harbormaster on the hub.  [env: HARBORMASTER_NAMESPACE]  [default: harbormaster-system]",
         ),
         click.option(
             "-n",
             "--namespace",
             metavar="NS",
-            help="Namespace of the agent in the member.  [default: harbormaster-system]",
+            help="Namespace of the agent in the member.  [env: HARBORMASTER_NAMESPACE]  [default: harbormaster-system]",
         ),
     )
 

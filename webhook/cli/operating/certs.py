@@ -120,7 +120,8 @@ def place_options(command: _Command) -> _Command:
             "-n",
             "--namespace",
             metavar="NS",
-            help="Namespace where harbormaster is installed.  [default: harbormaster-system]",
+            help="Namespace where harbormaster is installed.  [env: HARBORMASTER_NAMESPACE]  "
+            "[default: harbormaster-system]",
         ),
         click.option(
             "--secret",
@@ -130,7 +131,8 @@ def place_options(command: _Command) -> _Command:
         click.option(
             "--webhook-configuration",
             metavar="NAME",
-            help="Name of both webhook configurations.  [default: harbormaster]",
+            help="Name of both webhook configurations.  [env: HARBORMASTER_WEBHOOK_CONFIGURATION]  "
+            "[default: harbormaster]",
         ),
     )(command)
 

@@ -155,7 +155,8 @@ def subject_options(account: str) -> Callable[[_Command], _Command]:
             "-n",
             "--namespace",
             metavar="NS",
-            help="Namespace where harbormaster is installed.  [default: harbormaster-system]",
+            help="Namespace where harbormaster is installed.  [env: HARBORMASTER_NAMESPACE]  "
+            "[default: harbormaster-system]",
         ),
         click.option(
             "--service-account",

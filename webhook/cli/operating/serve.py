@@ -72,7 +72,7 @@ Exit codes:
     "--workers",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of processes on the same ports, at most one per CPU.  [default: 1]",
+    help="Number of processes on the same ports. More than one per CPU is of no use.  [default: 1]",
 )
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the installation.  [default: harbormaster-system]")
 @click.option("--reconcile", is_flag=True, help="Also run the reconcile loop while this replica is the leader.")

@@ -37,7 +37,9 @@ Exit codes:
 @click.command("unregister", help=HELP, short_help="Delete the webhook configurations from a hub.")
 @own_hub_options
 @click.option(
-    "--webhook-configuration", metavar="NAME", help="Name of both webhook configurations.  [default: harbormaster]"
+    "--webhook-configuration",
+    metavar="NAME",
+    help="Name of both webhook configurations.  [env: HARBORMASTER_WEBHOOK_CONFIGURATION]  [default: harbormaster]",
 )
 def command(hub: OwnHub, webhook_configuration: str | None) -> int:
     """Delete both configurations, and report the objects that wait for a loop."""

@@ -33,7 +33,10 @@ Exit codes:
 
 @click.command("webhook-configuration", help=HELP, short_help="Print the webhook configurations.")
 @click.option(
-    "-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.  [default: harbormaster-system]"
+    "-n",
+    "--namespace",
+    metavar="NS",
+    help="Namespace where harbormaster is installed.  [env: HARBORMASTER_NAMESPACE]  [default: harbormaster-system]",
 )
 @click.option(
     "--service", default="harbormaster", show_default=True, metavar="NAME", help="Name of the Service of `serve`."
