@@ -114,7 +114,7 @@ def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
     status = run.status
     if status.start_time is None or (status.state not in OVER and status.state not in STOPPED):
         raise UpgradeOrderRefusedError(
-            f"run {run.metadata.name} is {status.state.value}: only a finished run can be retried"
+            f"run {run.metadata.name} is {status.state.value}: only a finished, failed or stopped run can be retried"
         )
     upgrade: JsonObject = {"type": run.spec.upgrade.type.value}
     if status.resolved.kubernetes_version:

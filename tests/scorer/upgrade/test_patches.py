@@ -133,9 +133,9 @@ def test_a_retry_of_a_control_plane_has_no_images():
 
 
 def test_only_what_has_ended_is_tried_again():
-    with pytest.raises(UpgradeOrderRefusedError, match="only a finished run can be retried"):
+    with pytest.raises(UpgradeOrderRefusedError, match="only a finished, failed or stopped run can be retried"):
         retry_run(started(member("a")).run)
-    with pytest.raises(UpgradeOrderRefusedError, match="only a finished run can be retried"):
+    with pytest.raises(UpgradeOrderRefusedError, match="only a finished, failed or stopped run can be retried"):
         retry_run(prepared(member("a")).hub.run)
 
 

@@ -297,7 +297,7 @@ class BudgetsTool(FileTool):
 
 
 class HistoryTool(Tool):
-    """Show past decisions, rollouts, refusals and gate answers of the running hub, latest last."""
+    """Show past decisions, rollouts, refusals and gate answers of the running hub, latest first."""
 
     about: _Word = Field(
         default="", description="Only this kind or object, such as crp/NAME, rp/NAME or nodepool/NAME."
