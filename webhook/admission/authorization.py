@@ -9,7 +9,8 @@ system namespaces. Rights are reviewed for:
 * overrides, which modify placed objects. The author needs the right to ``update`` the objects that a rule patches, and
   to ``delete`` those that a rule of type Delete drops, or the verb ``place``. Any change of ``spec`` counts. An update
   that only drops selectors is never refused: the rest was in effect before, and the author gets a warning.
-* the policy and the apply strategy of a placement, not only its selectors.
+* the policy and the apply strategy of a placement, not only its selectors: a policy that adds a member hands the
+  Secrets to the users who may read that member.
 * envelopes, entry by entry. Their content is placed as written, and no API server has checked it, so the author also
   needs the right to ``create`` it.
 * bindings, Works and snapshots that are written by hand, which have the placed objects, their overrides or their
@@ -24,8 +25,7 @@ independent of placements, so no setting disables it.
 This module determines the rights to review. `webhook.kube.access.authorization` reviews them.
 
 Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides"; upgrade-runs.md 4.4
-    for windows. Differs from it: a placement's author is also reviewed when the policy changes, since a policy that
-    adds a member hands the Secrets to the users who may read that member, and when the apply strategy changes.
+    for windows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -25,7 +25,7 @@ RULES: Final = (
     replace(
         default(
             "F-14",
-            "The state of a staged run is Initialize, or the value of stagedRuns.defaultState.",
+            "The state of a staged run is Initialize, or HARBORMASTER_STAGED_RUNS_DEFAULT_STATE.",
             CRD,
             "spec.state",
         ),
