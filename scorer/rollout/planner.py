@@ -219,7 +219,7 @@ def plan_rollout(
         now: Decides whether an untrackable binding has been applied for long enough.
         overrides: Desired override lists by cluster. A cluster that is missing has no overrides.
         removal_needs_budget: If False, every removal is free when N = 0, and otherwise every removal of a failed
-            binding (``rollout.removalNeedsBudget``, rollout.md 7.6).
+            binding (``HARBORMASTER_REMOVAL_NEEDS_BUDGET``, rollout.md 7.6).
         held_clusters: Clusters under another disruption. They count in their present state, but the rollout skips them
             and picks others.
     """
