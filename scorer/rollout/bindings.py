@@ -119,7 +119,8 @@ class PendingRemoval:
         reason: Reason for waiting.
         since: Start of the wait. None: unknown.
         groups: Digests of the roll-ups that it was shown in, the latest first.
-        was_unconfirmed: It waited for confirmation before its replacement was picked, and does so again without it.
+        was_unconfirmed: The removal waited for confirmation before *reason* took precedence, and waits for it again
+            when *reason* no longer applies.
     """
 
     reason: PendingReason

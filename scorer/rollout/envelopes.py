@@ -45,7 +45,7 @@ class EnvelopeKey:
 
     @classmethod
     def of(cls, envelope: JsonObject) -> "EnvelopeKey":
-        """Name the envelope in a snapshot."""
+        """Return the key of an envelope."""
         return cls(str(envelope["kind"]), namespace_of(envelope), name_of(envelope))
 
     @classmethod

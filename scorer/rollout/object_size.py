@@ -38,7 +38,7 @@ _MOST_NAMED: Final = 10
 
 _ESCAPED: Final = (b"<", b">", b"&")
 _SEPARATORS: Final = ("\u2028".encode(), "\u2029".encode())
-"""Like the others, Go writes these as six bytes."""
+"""Go writes these as six bytes as well. They are not ASCII, and have three bytes in UTF-8."""
 
 ObjectIdentity: TypeAlias = tuple[str, str, str, str]
 """Group, kind, namespace and name."""

@@ -175,7 +175,7 @@ class RolloutPlan:
             for windows is written to their status.
         up_to_date: Bound bindings without differences: RolloutStarted True, even with `Action.NOTHING_TO_ROLL`.
         unready: Bindings that count as unavailable: not available, or not for long enough.
-        waiting: Bindings whose cluster is held by another disruption: RolloutStarted False, also with
+        waiting: Bindings whose cluster is held by another disruption or closed windows: RolloutStarted False, also with
             `Action.NOTHING_TO_ROLL`.
         budget: The numbers behind the plan.
         requeue_after: Delay before the next plan. Zero: immediately, rate limited. None means that an event requeues.
@@ -220,8 +220,8 @@ def plan_rollout(
         overrides: Desired override lists by cluster. A cluster that is missing has no overrides.
         removal_needs_budget: If False, every removal is free when N = 0, and otherwise every removal of a failed
             binding (``HARBORMASTER_REMOVAL_NEEDS_BUDGET``, rollout.md 7.6).
-        held_clusters: Clusters under another disruption. They count in their present state, but the rollout skips them
-            and picks others.
+        held_clusters: Clusters under another disruption, or with closed maintenance windows. They count in their
+            present state, but the rollout skips them and picks others.
     """
     if (strategy or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
         return RolloutPlan(Action.IGNORED)

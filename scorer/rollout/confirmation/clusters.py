@@ -51,7 +51,7 @@ class DroppedCluster:
 
     @property
     def cluster(self) -> str:
-        """Its name."""
+        """Name of the cluster."""
         return str(spec_of(self.binding).get("targetCluster") or "")
 
     @property
@@ -140,7 +140,7 @@ def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
 def _mode(
     facts: ClusterFacts, clusters: Sequence[DroppedCluster], total: int, replacement_count: int
 ) -> ConfirmationMode:
-    """Return the mode of the loss of *rest* from *total* clusters, given the number of replacements.
+    """Return the mode of the loss of *clusters* from *total* clusters, given the number of replacements.
 
     A loss that waits for confirmation still counts as many later, unless every cluster of it is replaced. Neither the
     end of the window nor the confirmation of other clusters releases it.

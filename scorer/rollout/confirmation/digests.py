@@ -295,7 +295,10 @@ def room_for_digests(document: Mapping[str, Any], now: datetime) -> int:
 def fitting_digests(
     digests: Iterable[str], document: Mapping[str, Any], expiry: datetime | None, now: datetime
 ) -> frozenset[str]:
-    """Return the *digests* that fit into the record of an object, in sorted order. Those on record always fit."""
+    """Return which of *digests* fit into the record of an object.
+
+    The lowest digests are taken first. Those on record always fit.
+    """
     record = CarriedOut.of(document).without_expired(now)
     renewed_digests = sorted({digest for digest in digests if record.is_renewed(digest, expiry)})
     recordable_digests = renewed_digests[: room_for_digests(document, now)] if renewed_digests else []

@@ -85,7 +85,7 @@ class Exemptions:
 def exemption_record(
     policy: RemovalPolicy, placement: JsonObject, namespace: JsonObject | None, now: datetime, *, is_new: bool
 ) -> str:
-    """Return the exemption record of a placement in a namespace. Empty: the Namespace is not exempt.
+    """Return the exemption record of a placement in a namespace. Empty: not exempt, or every mode is off.
 
     The record remains unchanged while the Namespace has the label. It contains the uid of the placement, so that a copy
     does not inherit it.

@@ -41,7 +41,7 @@ class MemberContents(TypedDict):
 def leaving_namespaces(placement: JsonObject, items: Iterable[RemovalItem]) -> frozenset[str]:
     """Return the names of the Namespaces that are deleted on members by removals from a placement.
 
-    Where it leaves clusters, or is deleted, these are all that it selects.
+    If the placement leaves a cluster or is deleted, these are all Namespaces that it selects.
     """
     leaving, names = list(items), set()
     for item in leaving:
@@ -59,7 +59,7 @@ def member_contents(namespaces: Iterable[str], counts: Iterable[NamespaceCounts 
 
     Args:
         namespaces: Their names.
-        counts: Of each of these members. None: it has not reported any.
+        counts: Counts of each member. None: the member has not reported any.
     """
     names = sorted(namespaces)
     if not names:

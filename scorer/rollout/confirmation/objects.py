@@ -116,7 +116,8 @@ def judge_selection(
 ) -> ObjectJudgement | None:
     """Return the verdict on objects that are placed and no longer selected. None: disabled.
 
-    For an invalid selection only confirmed objects are removed. The result is None unless any are pending or confirmed.
+    For an invalid selection, only confirmed objects are removed, and the result is also None if no removals are pending
+    or confirmed.
 
     Args:
         policy: Removal policy of the placement.

@@ -30,7 +30,7 @@ def recent_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datet
 def retained_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datetime) -> frozenset[str]:
     """Return the names of the snapshots that a short history must keep for the window.
 
-    These are the oldest snapshot, and the largest of each part of the window. Parts have fixed boundaries, so a
+    These are the oldest snapshot of the window, and the largest of each part of it. Parts have fixed boundaries, so a
     snapshot that was not kept is not needed later.
     """
     recent = _recent(groups, window, now)

@@ -227,7 +227,7 @@ def _closest_kind(target: OverrideTarget, kinds: Iterable[Kind]) -> str:
 
 
 def nearest_names(word: str, names: Collection[str]) -> list[str]:
-    """Return the few of *names* that have most of their start and end in common with *word*, the most similar first.
+    """Return the names that share the most of their start and end with *word*, at most `MOST_SUGGESTIONS`, best first.
 
     The time is linear in the lengths. Users choose both sides, and a comparison of all parts, as by ``difflib``, takes
     seconds for names that are long and of few different letters.
@@ -245,7 +245,7 @@ def _similarity(word: str, other: str) -> float:
 
 
 def _nearest(word: str, words: Collection[str]) -> str:
-    """Return the few of *words* that are most like *word*, for the end of a message. Empty without any."""
+    """Return the words most similar to *word*, for the end of a message. Empty: no words."""
     close = nearest_names(word, words)
     return f"; nearest: {', '.join(map(printable, close))}" if close else ""
 

@@ -57,7 +57,7 @@ class RulesError:
 
 
 def read_rules(snapshot: JsonObject) -> tuple[ParsedOverrideRule, ...] | RulesError:
-    """Return the rules of an override snapshot in their order, all of them valid."""
+    """Return the rules of an override snapshot in order, or the first error if any of them is invalid."""
     policy = override_spec(snapshot).get("policy")
     try:
         override_policy = OverridePolicy.read(policy) if isinstance(policy, Mapping) else None

@@ -83,7 +83,7 @@ def _has_generated_selector(job: Mapping[str, Any]) -> bool:
 
 
 def _is_bound_by_controller(volume_or_claim: Mapping[str, Any]) -> bool:
-    """Return whether the hub's controller bound a claim to its volume. Without the mark, the author named the other."""
+    """Return whether the hub's controller bound a claim to its volume. Otherwise the author named the counterpart."""
     return "pv.kubernetes.io/bound-by-controller" in annotations_of(volume_or_claim)
 
 
@@ -249,7 +249,7 @@ def without_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
     An object that does not exist yet is created with the fields that its author leaves to the member: a required one
     may be among them.
     """
-    # The last positions of a list first: without an item, those after it have others.
+    # The last positions of a list first: removing an item shifts those after it.
     for path in sorted(member_fields(manifest, live), key=_in_order_of_positions, reverse=True):
         manifest = _without(manifest, path) or {}
     return manifest

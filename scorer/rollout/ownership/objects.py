@@ -30,7 +30,7 @@ OWNERS: Final[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {
 """Kinds of objects, with the kinds of their owners whose built-in controllers create them."""
 
 _NEVER_BY_HAND: Final = frozenset({("apps", "ReplicaSet"), ("apps", "ControllerRevision")})
-"""Kinds that only controllers create when they have an owner, custom ones as well: Argo Rollouts makes ReplicaSets."""
+"""Kinds whose objects were created by a controller if they have any owner: Argo Rollouts creates ReplicaSets."""
 
 _CA_CONFIG_MAPS: Final = {
     "kube-root-ca.crt": "CA ConfigMaps of the control plane",

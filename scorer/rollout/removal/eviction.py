@@ -189,10 +189,12 @@ def is_in_progress(
 ) -> bool:
     """Return whether an eviction is removing a binding: it names a binding that still exists.
 
+    Once the eviction was executed or withdrawn, the binding must also be being deleted.
+
     Args:
         eviction: The ClusterResourcePlacementEviction.
         bindings: All bindings of the placement, deleting ones included.
-        withdrawn: The eviction no longer exists, so it counts only if the deletion of the binding has started.
+        withdrawn: Whether the eviction no longer exists.
     """
     binding_name = annotation(eviction, EVICTED_BINDING)
     executed = any(entry.get("type") == EXECUTED and entry.get("status") == TRUE for entry in conditions_of(eviction))

@@ -42,7 +42,7 @@ class DocumentInventory:
             self._objects[group_kind(document)][namespace_of(document)][name_of(document)] = document
 
     def list(self, kind: Kind, namespace: str = "") -> Sequence[JsonObject]:
-        """Return the objects of *kind* by namespace and name."""
+        """Return the objects of *kind*, sorted by namespace and name."""
         by_namespace = self._objects.get(kind.group_kind, {})
         selected = [by_namespace.get(each, {}) for each in ([namespace] if namespace else sorted(by_namespace))]
         return [objects[name] for objects in selected for name in sorted(objects)]
@@ -61,7 +61,7 @@ class Selection:
         identifiers: The same objects as ``status.selectedResources`` names them.
         cluster_objects: Matching objects that are omitted because a cluster's controllers create them: group, kind,
             namespace and name of each, with its origin (`ClusterObjects.origin`).
-        uids: The same objects on the hub, by group, kind, namespace and name.
+        uids: Uids of the same objects on the hub, by group, kind, namespace and name.
     """
 
     objects: tuple[JsonObject, ...]
@@ -217,7 +217,7 @@ class _Selector:
     def _cluster_scoped(self, kind: Kind, term: Mapping[str, Any]) -> Iterator[JsonObject]:
         """Yield matching objects.
 
-        Excluded objects are skipped by a term for all of a kind, and an error in any other.
+        A term for all objects of a kind skips the excluded ones. In any other term they are an error.
         """
         takes_all = _takes_all(term)
         for document in self._matching(kind, term, ""):

@@ -95,7 +95,7 @@ def _subindex(snapshot: JsonObject) -> int:
 
 
 def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
-    """Return the group whose master is labeled latest.
+    """Return the group whose master is labeled latest, or None without groups.
 
     Without a label, as after a crash, the greatest index counts.
     """
@@ -107,7 +107,7 @@ def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
 
 
 def placed_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
-    """Return the latest complete group: the content that clusters may have."""
+    """Return the latest complete group, which is the content that clusters may have, or None."""
     return latest_group([group for group in groups if group.is_complete])
 
 

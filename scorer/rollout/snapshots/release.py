@@ -35,7 +35,7 @@ class Releases(NamedTuple):
 def plan_releases(
     groups: Sequence[SnapshotGroup], objects: Sequence[JsonObject], cluster_objects: Collection[ObjectIdentity]
 ) -> Releases:
-    """Find the objects that members may have, and that selection leaves to the clusters.
+    """Plan the release of the objects that members may have, and that selection leaves to the clusters.
 
     An object remains on the record while it is on the hub or in a snapshot, because a binding may still have that
     content.

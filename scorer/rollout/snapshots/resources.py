@@ -302,15 +302,15 @@ def _delete(groups: Iterable[SnapshotGroup]) -> Iterable[Write]:
 def plan_orphaned_snapshots(
     placement: JsonObject, strays: Iterable[JsonObject], groups: Iterable[SnapshotGroup], used_names: Container[str]
 ) -> Iterator[Write]:
-    """Return the writes for snapshots that lack the label of their placement because another client removed it.
+    """Yield the writes for snapshots that lack the label of their placement because another client removed it.
 
     A snapshot in use gets its labels back, and the history limit deletes it later. Others are deleted.
 
     Args:
-        placement: Controls the strays by their owner references.
+        placement: The placement that owns the strays.
         strays: Resource snapshots without the label.
         groups: Groups with the label.
-        used_names: Names of masters that a binding, a Work or an update run names.
+        used_names: Names of masters that a binding, a Work or an update run references.
     """
     masters = {group.index: group.master for group in groups if group.master is not None}
     for stray in strays:

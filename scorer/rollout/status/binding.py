@@ -230,7 +230,7 @@ def _are_complete(answers: _Answers) -> bool:
 
 
 def _not_true(works: Sequence[JsonObject], answers: _Answers) -> str:
-    """Return the name of the first Work whose condition is not True and the number of others, or an empty string."""
+    """Return the names of up to three Works whose condition is not True, and the number of the others. Empty: none."""
     return _names(
         [
             name_of(work)

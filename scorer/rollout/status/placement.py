@@ -1,6 +1,7 @@
 """The status of a placement, made from the policy snapshot, the bindings and the resource snapshots.
 
-Deciding again on the result changes nothing: transition times are kept where a status stays.
+A second call with the stored result changes nothing: a condition keeps its transition time while its status is the
+same.
 
 Source: rollout.md 16 and 17; scheduling.md 17; KubeFleet pkg/controllers/placement/placement_status.go.
 """
@@ -109,8 +110,8 @@ class PlacementReport:
 def invalid_selection(placement: JsonObject, message: str, now: datetime) -> PlacementReport:
     """Report an error in the resource selectors: Scheduled is False, all else is unchanged (rollout.md 2.8).
 
-    Except for the condition Stalled, which is removed: the rollout may continue, and this controller does not evaluate
-    it until the user corrects the error.
+    Only the condition Stalled is removed: the rollout may continue, and this controller does not evaluate it until the
+    user corrects the error.
     """
     scheduled = placement_condition(placement, SCHEDULED, FALSE, "InvalidResourceSelectors", message, now)
     old = conditions_of(placement)
@@ -243,7 +244,7 @@ class _Reporter:
     def _stall(self, entries: Sequence[JsonObject], conditions: list[JsonObject]) -> timedelta | None:
         """Add the condition Stalled to *conditions* if the rollout is stalled.
 
-        Otherwise return the time until it is.
+        Otherwise return the time until it will be stalled, if it makes no progress now.
         """
         if self._stalled_after is None or self._external:
             return None

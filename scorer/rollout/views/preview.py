@@ -73,7 +73,7 @@ class RolloutBlocker:
 
     Args:
         clusters: The clusters that have to wait, in the order of the planner.
-        reason: ``WaitingForRun``, ``BudgetUsedUp``, or the invariant that is broken.
+        reason: ``WaitingForRun``, ``BudgetUsedUp``, ``InvalidStrategy``, or the invariant that is broken.
         message: Human-readable reason.
         budget: The numbers, if the limits of the rolling update are the obstacle.
     """

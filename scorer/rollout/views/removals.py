@@ -46,7 +46,7 @@ class UnconfirmedRemoval(TypedDict):
     effect: str
     """The removed content, such as `Namespace shop and 12 objects in it`."""
     digest: str
-    """Confirms it, in `harbormaster.dev/confirm-removal`. Empty: orphaned content, which no confirmation removes."""
+    """Confirms it in `harbormaster.dev/confirm-removal`. Empty: orphaned content, which no confirmation removes."""
     objects: Count
     """Number of objects that each of the clusters loses."""
     clusters: list[str]

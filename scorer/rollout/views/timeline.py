@@ -4,7 +4,8 @@ A rolling update is one band, a staged update has one per stage, so that both ar
 comes from the transition time of a condition.
 
 A cluster that joined the placement months after the others got the same release then. Times that precede the next start
-by a day or more are therefore omitted: the timeline shows the latest period of activity, and other clusters as updated.
+by more than a day are therefore omitted: the timeline shows the latest period of activity, and other clusters as
+updated.
 """
 
 from collections.abc import Iterable, Sequence
@@ -209,7 +210,7 @@ class Band:
         marks: The waits, those before the clusters first.
         started: Time at which the first cluster was started, or the stage was skipped.
         ended: Time at which all clusters were done.
-        max_concurrency: Most concurrent updates of clusters. None: unlimited.
+        max_concurrency: Maximum number of concurrent updates of clusters. None: unlimited.
         detail: An error, or empty.
         deletes: Whether the placement is removed from these clusters.
     """
@@ -267,12 +268,12 @@ class Timeline:
 
 
 def earliest(instants: Iterable[datetime | None]) -> datetime | None:
-    """Return the earliest known instant."""
+    """Return the earliest known instant, or None."""
     return min((instant for instant in instants if instant is not None), default=None)
 
 
 def latest(instants: Iterable[datetime | None]) -> datetime | None:
-    """Return the latest known instant."""
+    """Return the latest known instant, or None."""
     return max((instant for instant in instants if instant is not None), default=None)
 
 
@@ -283,7 +284,7 @@ def time_at(document: object, *members: str) -> datetime | None:
 
 BAND: Final = "rolling update"
 REST: Final = timedelta(days=1)
-"""A pause of this length between two starts separates two periods of activity."""
+"""A longer pause between two starts separates two periods of activity."""
 
 _IN_PROGRESS: Final = "ApplyInProgress"
 _STEPS: Final = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED)
@@ -350,7 +351,7 @@ def _bar(binding: JsonObject) -> Bar:
 
 
 def _start_time(binding: JsonObject, started_condition: JsonObject) -> datetime | None:
-    """Return when a cluster got its release.
+    """Return when a cluster got its release. None: unknown.
 
     A cluster of the first batch gets one release after the other. RolloutStarted remains True, with the transition time
     of the first release, while the next condition gets a new transition time with each.

@@ -151,7 +151,7 @@ def placement_tree(sources: Sources) -> JsonObject:
 
 
 def _latest(sources: Sources) -> int | None:
-    """Return the index of the latest snapshot.
+    """Return the index of the latest snapshot, or None.
 
     While the label moves to a new snapshot, none has it: then the greatest index that a binding names counts.
     """
@@ -161,7 +161,7 @@ def _latest(sources: Sources) -> int | None:
 
 
 def _index(binding: JsonObject) -> int | None:
-    """Return the index of the resource snapshot that a binding names."""
+    """Return the index of the resource snapshot that a binding names, or None."""
     match = _SNAPSHOT.search(str(spec_of(binding).get("resourceSnapshotName") or ""))
     return int(match[1]) if match else None
 

@@ -117,7 +117,7 @@ def _lag_message(document: JsonObject) -> str:
 
 
 def _all_of(document: JsonObject, *checks: tuple[str, str | int, str | int]) -> Availability:
-    """Return available when the status is for this generation and each (what, is, should be) agrees."""
+    """Return available if the status is for the present generation and each check (name, actual, target) agrees."""
     if lag := _lag_message(document):
         return _not_yet(lag)
     for subject, now, target in checks:

@@ -135,7 +135,7 @@ def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObjec
 
 
 def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
-    """Return the AppliedWork with the record that a Work of a restored hub is held; None when nothing changes."""
+    """Return the AppliedWork with the record that a Work is held, or None if nothing changes."""
     applied_work_revision, _ = applied_revision(applied_work)
     if applied_work_revision is None or not _is_restored(work, applied_work_revision):
         return None
