@@ -215,7 +215,8 @@ def _quiet_since(node: ClusterNode) -> datetime | None:
 def not_consolidatable(node: ClusterNode, pool: NodePoolState, now: datetime) -> Refusal | None:
     """Return why a node must not be consolidated at *now* regardless of its pods, or None if it may be.
 
-    If the last pod event of a node is unknown, its condition ``Consolidatable`` decides.
+    If neither the last pod event nor the initialization of the node is known, its condition ``Consolidatable`` decides,
+    unless consolidateAfter is 0.
     """
     delay = consolidate_after(pool)
     if delay is None:

@@ -25,7 +25,7 @@ from scorer.api.unstructured.documents import spec_of
 from scorer.node_disruption.cluster.snapshot import ClassKey, ClusterNode, ClusterSnapshot, NodeClassState, key_of
 
 MIGRATION: Final = "is a change between valid subnets, which AKS does not support: check the CIDR ranges"
-"""Of ``vnetSubnetID``. Source: seed 002."""
+"""Message about a change of ``vnetSubnetID``. Source: seed 002."""
 
 
 def class_key(pool: NodePool) -> ClassKey:
@@ -35,7 +35,7 @@ def class_key(pool: NodePool) -> ClassKey:
 
 
 _NAMED: Final = 5
-"""Most nodes that a note names."""
+"""Maximum number of nodes that a note names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,7 @@ def _guards(documents: Iterable[JsonObject]) -> dict[str, tuple[PodGuard, ...]]:
 
 
 def _terms_by_claim(objects: Mapping[str, Sequence[JsonObject]]) -> tuple[_Volumes, list[str]]:
-    """Return the node terms of volume claims by namespace and name, where a volume restricts them."""
+    """Return the node terms of volume claims whose volume restricts nodes, by namespace and name, and notes."""
     terms = {}
     for volume in objects.get("PersistentVolume", ()):
         required = dict_at(volume, "spec", "nodeAffinity").get("required")
@@ -372,7 +372,7 @@ def _without_node(claims: Iterable[JsonObject], cluster: ClusterSnapshot) -> lis
 
 
 def _future(cluster: ClusterSnapshot, now: datetime) -> Iterator[str]:
-    """Return notes on objects created after *now*, which indicate clock skew of the dump."""
+    """Yield notes on objects created after *now*, which indicate clock skew of the dump."""
     changes: list[tuple[str, datetime | None]] = [(name, node.created) for name, node in cluster.nodes.items()]
     changes += [(node.claim.name, node.claim.created) for node in cluster.nodes.values() if node.claim]
     changes += [(pod.key, pod.created) for pods in cluster.pods.values() for pod in pods]

@@ -1,4 +1,4 @@
-"""Resources that a pod requests and a node provides, as whole numbers, calculated like in the scheduler.
+"""Resources that a pod requests and a node provides, as whole numbers, calculated as in the scheduler.
 
 Source: Kubernetes v1.36 ``component-helpers/resource/helpers.go`` and ``pkg/scheduler/framework/types.go``.
 """

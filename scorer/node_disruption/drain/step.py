@@ -16,7 +16,7 @@ from scorer.node_disruption.cluster.pod import Owner, Pod
 from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger, blocker_of
 
 SHORTEST: Final = timedelta(seconds=5)
-"""Minimum drain."""
+"""Minimum duration of a drain."""
 STUCK: Final = timedelta(minutes=1)
 """Time after a pod's deletionTimestamp at which its kubelet is considered unresponsive and the drain continues."""
 LEAST_GRACE: Final = timedelta(seconds=1)

@@ -32,7 +32,7 @@ class NodeOverlay:
 
     Args:
         name: Name.
-        weight: Overlays with a larger weight are tried first, then those with a later name.
+        weight: Overlays with a larger weight are tried first. Of equal weights, the later name comes first.
         change: The price, or the adjustment such as ``-10%`` or ``+0.5``.
         requirements: Requirements on the offerings.
     """
@@ -131,7 +131,7 @@ def _offerings(
 
 
 def _unmatched_labels(overlay: NodeOverlay, catalog: InstanceTypeCatalog) -> Iterator[str]:
-    """Yield provider labels that an overlay requires and no type has. It then matches nothing."""
+    """Yield messages about provider labels that an overlay requires and no type has. It then matches nothing."""
     labels = {key for kind in catalog.types for key in kind.labels}
     for key in sorted(key for key in overlay.requirements if is_of_provider(key) and key not in labels):
         if not overlay.requirements[key].may_be_absent:

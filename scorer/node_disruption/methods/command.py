@@ -74,7 +74,7 @@ class Command:
     """Nodes that are disrupted together, and their replacements, which are created first.
 
     Args:
-        method: Method that found them.
+        method: Method that selected the nodes.
         reason: Reason as named by budgets.
         nodes: Names, in the order of the method.
         replacements: New nodes, each with its cheapest types first.

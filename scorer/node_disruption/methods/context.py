@@ -32,11 +32,11 @@ class PlannerOptions:
         spot_to_spot: Whether spot nodes may be replaced by cheaper spot nodes.
         graceful_expiration: Whether budgets and do-not-disrupt delay expiration (nodepool-disruption.md 10).
         template_do_not_disrupt: Whether do-not-disrupt in a pool's template also protects its existing nodes (13).
-        multi_node_simulations: Most simulations of multi-node consolidation per pass. Afterwards the best result so far
-            is used. Replaces the one-minute timeout of the reference, and exceeds the needs of a binary search over a
-            hundred nodes.
-        single_node_simulations: Most nodes that single-node consolidation tries per pass. Replaces the three-minute
-            timeout of the reference.
+        multi_node_simulations: Maximum number of simulations of multi-node consolidation per pass. Afterwards the best
+            result so far is used. Replaces the one-minute timeout of the reference, and exceeds the needs of a binary
+            search over a hundred nodes.
+        single_node_simulations: Maximum number of nodes that single-node consolidation simulates per pass. Replaces the
+            three-minute timeout of the reference.
     """
 
     spot_to_spot: bool = False

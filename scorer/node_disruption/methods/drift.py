@@ -147,7 +147,7 @@ def _onto_equal_node(relocation: Relocation, candidate: Candidate) -> Relocation
 
 
 def _static_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
-    """Compare the template hashes if both exist and have the same version."""
+    """Return the drift from the template hash, or None. Both hashes must exist and have the same version."""
     own, version = claim.annotations.get(HASH, ""), claim.annotations.get(HASH_VERSION, "")
     if not (own and version and pool.hash and pool.hash_version) or version != pool.hash_version or own == pool.hash:
         return None
@@ -155,7 +155,7 @@ def _static_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
 
 
 def _class_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
-    """Compare the provider's hashes of the node class if both exist and have the same version."""
+    """Return the drift from the node class, or None. Both hashes must exist and have the same version."""
     node_class = pool.node_class
     if node_class is None or not node_class.hash:
         return None
@@ -208,7 +208,7 @@ def _is_offered(kind: InstanceType, labels: Mapping[str, str]) -> bool:
 
 
 def _provider_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifted | None:
-    """Return the drift in the claim's condition. A reason that `detect_drift` evaluates itself is ignored."""
+    """Return the drift in the claim's condition, or None. Reasons that `detect_drift` evaluates itself are ignored."""
     own_reasons = _OWN_REASONS if catalog is not None else (NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED)
     if claim.drifted_since is None or claim.drift_reason in own_reasons:
         return None

@@ -30,7 +30,7 @@ _REASON = DisruptionReason.UNDERUTILIZED
 
 
 def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
-    """Remove as many nodes as possible together, at least two.
+    """Plan the removal of as many nodes as possible together, at least two.
 
     If none can be removed, nodes held by budgets are not reported, because single-node consolidation checks each of
     them again.
@@ -72,7 +72,7 @@ def _price_today(kind: InstanceType, labels: Mapping[str, str]) -> float:
 
 
 def _longest(survey: Survey, candidates: Sequence[Candidate], totals: Mapping[str, Totals]) -> Command | None:
-    """Find the longest prefix of *candidates* that can be removed, by binary search."""
+    """Return the command for the longest prefix of *candidates* that can be removed, by binary search, or None."""
     best: Command | None = None
     low, high = 1, min(len(candidates) - 1, MOST_NODES)
     tries = survey.settings.multi_node_simulations

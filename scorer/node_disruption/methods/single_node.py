@@ -46,9 +46,8 @@ def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutc
 def interleave_pools(candidates: Iterable[Candidate], first: Collection[str] = ()) -> list[Candidate]:
     """Return the first node of each pool, then the second of each, and so on.
 
-    Within a pool, nodes are sorted by savings ratio.
-
-    In each round, the pool whose first node has the highest ratio comes first. The reference takes pools at random.
+    Within a pool, nodes are sorted by savings ratio. In each round, the pool whose first node has the highest ratio
+    comes first. The reference takes pools at random.
 
     Args:
         candidates: Candidates of any pools.

@@ -69,8 +69,8 @@ class ClusterCapacity:
         cluster: Initial state.
         without: Names of nodes that are removed with their pods.
         closed: Names of nodes that keep their pods but accept no more.
-        before: An earlier capacity of the same cluster, whose node loads are reused if their pods are unchanged. None:
-            unset.
+        previous: An earlier capacity of the same cluster, whose node loads are reused if their pods are unchanged.
+            None: unset.
     """
 
     def __init__(
@@ -333,7 +333,7 @@ class ClusterCapacity:
         return mask
 
     def _first_allowed(self, pod: Pod, rows: Iterator[int], view: "NodeView") -> str | None:
-        """Return the first node of *rows* where affinity and spread allow *pod*."""
+        """Return the first node of *rows* where affinity and spread allow *pod*, or None."""
         row = next(rows, None)
         if row is None or not self._domains.matter(pod):
             return None if row is None else self.names[row]
@@ -385,7 +385,7 @@ class FeasibilityIndex:
 
     Args:
         roomy: Returns the nodes with room for a pod in a state that no longer changes.
-        initialized: Nodes that have precedence. Shape (nodes,).
+        initialized_nodes: Nodes that have precedence. Shape (nodes,).
     """
 
     def __init__(self, roomy: Callable[[Pod], BoolColumn], initialized_nodes: BoolColumn) -> None:

@@ -26,7 +26,7 @@ class Load:
         all: All pods on the node.
         pods: The pods that use resources.
         taken: Total usage of the pods, by resource.
-        asking: Shapes of all pods with affinity or anti-affinity.
+        asking: Distinct shapes of all pods with affinity, anti-affinity or spread constraints.
         special: The members of *pods* with host ports or anti-affinity.
         queue: The members of *all* that must be rescheduled if the node is removed, in `queue_order`.
     """
@@ -70,7 +70,7 @@ def loads(cluster: ClusterSnapshot, previous: Mapping[str, Load]) -> dict[str, L
 
 
 def shapes_with_affinity(pods: tuple[Pod, ...]) -> Iterator[PodShape]:
-    """Yield the distinct shapes of *pods* with affinity or anti-affinity, including preferences."""
+    """Yield the distinct shapes of *pods* with affinity, anti-affinity or spread constraints, including preferences."""
     for shape in {id(variant.shape): variant.shape for pod in pods for variant in (pod, *pod.stricter)}.values():
         if shape.affinity or shape.anti_affinity or shape.spreads:
             yield shape
@@ -82,6 +82,6 @@ def queue_order(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _size(pod: Pod) -> tuple[int, int, datetime, str, str]:
-    """Return the sort key of a pod, the largest first."""
+    """Return the sort key of a pod: the largest first, then the oldest."""
     needs = pod.requests
     return -needs.get(CPU, 0), -needs.get(MEMORY, 0), pod.created or _EARLIEST, pod.uid, pod.key

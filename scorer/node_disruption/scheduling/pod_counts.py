@@ -81,7 +81,7 @@ class PodCounts:
 
     Args:
         loads: Loads of the nodes, one per row.
-        shapes: Shapes with affinity of the pods to be placed. Others work, but take longer.
+        shapes: Shapes with pod terms or spread constraints of the pods to be placed. Others work, but take longer.
         namespaces: Labels of the known namespaces.
     """
 

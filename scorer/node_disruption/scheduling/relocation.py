@@ -104,9 +104,9 @@ class Relocations:
         cluster: Snapshot of the cluster.
         catalog: Instance types and prices of new nodes. None: unknown.
         now: Current time, timezone-aware.
-        going: Names of nodes that are already being removed.
+        disrupting: Names of nodes that are already being removed.
         closed: Names of nodes that accept no more pods, for any reason.
-        before: Earlier relocations of the same cluster, whose still valid parts are reused. None: unset.
+        previous: Earlier relocations of the same cluster, whose still valid parts are reused. None: unset.
     """
 
     def __init__(
@@ -154,8 +154,8 @@ class Relocations:
         Args:
             candidates: Nodes to be removed together.
             is_consolidation: Whether nodes within their consolidateAfter accept no pods.
-            max_price: Upper bound for the price of one new node. Nothing is planned if no cheaper type has room for the
-                pods.
+            max_price: Exclusive upper bound for the price of one new node. Nothing is planned if no cheaper type has
+                room for the pods.
         """
         names = [candidate.name for candidate in candidates]
         moving_pods = self._moved_from(names)
@@ -189,7 +189,7 @@ class Relocations:
         return NewDomains(self._cluster.pools.values(), self._catalog.types if self._catalog else ())
 
     def _is_had(self, max_price: float, needs: Mapping[str, int]) -> bool:
-        """Return whether a type below a price has room for *needs*. Other requirements are not checked."""
+        """Return whether a type below *max_price* has room for *needs*. Other requirements are not checked."""
         prices, amounts = self._offers
         possible = prices < max_price
         for key, need in needs.items():
@@ -240,7 +240,7 @@ class Relocations:
 
     @cached_property
     def _offers(self) -> tuple[FloatColumn, Mapping[str, IntColumn]]:
-        """Return the prices of all offers of pools, and their resources. Shapes (offers,)."""
+        """The prices of all offers of pools, and their resources. Shapes (offers,)."""
         offers = [
             (instance_type, template.requirements)
             for template in self._unlimited_templates

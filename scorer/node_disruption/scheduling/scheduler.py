@@ -106,7 +106,7 @@ class _Placing:
     """A placement in progress.
 
     Args:
-        fitting: Free capacity. It is not changed.
+        capacity: Free capacity. It is not changed.
         new: Possible new nodes, if any.
     """
 
@@ -237,7 +237,7 @@ class _Reasons(Mapping[str, str]):
     """Reasons why pods were not placed, by pod key. Evaluated lazily and cached per shape.
 
     Args:
-        fitting: Free capacity at the end.
+        capacity: Free capacity at the end.
         pods: Pods that were not placed.
         pools: Pools that could have created a node.
         view: Returns the rules for the placement of a pod on existing nodes.

@@ -82,7 +82,7 @@ class DomainCounts:
     Args:
         pods: Number on each node.
         labels: Domain of each node.
-        included: Nodes whose pods count.
+        included_nodes: Nodes whose pods count.
         present: Nodes whose domains exist. A draining node is not present, although its pods may count.
     """
 
@@ -182,7 +182,7 @@ class Domains:
 
     Args:
         rows: The nodes.
-        nodes: Mask of the nodes that are present and whose pods count.
+        nodes: Masks of the nodes that are present, and of those whose pods count.
         occupancy: Resources and pods on them.
         terms: Shapes with the counters of their terms, by id of the shape. Shared by all states of one cluster.
         base: Counts for an immutable state of the same nodes. None: unset.

@@ -42,6 +42,7 @@ class _Homeless:
         since: Time of its eviction.
         free_at: Time at which the evicted pod has terminated.
         cause: Name of its former node, empty for an initially pending pod.
+        why: Reason why the last attempt did not place it, empty before the first.
     """
 
     pod: Pod

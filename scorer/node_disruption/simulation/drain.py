@@ -20,7 +20,7 @@ class NodeDrain:
     Args:
         pods: Pods on it at the start of the drain.
         start: Start of the drain.
-        bound: Time at which it ends regardless of remaining pods. None: unlimited.
+        deadline: Time at which it ends regardless of remaining pods. None: unlimited.
     """
 
     def __init__(self, pods: Iterable[Pod], start: datetime, deadline: datetime | None) -> None:

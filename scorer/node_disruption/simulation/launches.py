@@ -41,9 +41,7 @@ _ANY: Final = "any"
 
 
 def seen_types(nodes: Iterable[ClusterNode]) -> tuple[InstanceType, ...]:
-    """Return the instance types of existing nodes, with their zones and capacity types.
-
-    All prices are 0.
+    """Return the instance types of existing nodes, with their zones and capacity types. All prices are 0.
 
     Several nodes of one type are merged: the smallest allocatable amounts, and the labels that all of them have.
     """

@@ -37,7 +37,7 @@ class DriftForecast:
     Args:
         nodes: Names of the nodes that newly drift, sorted.
         total: Number of the pool's nodes.
-        in_a_day: Most nodes that the budgets allow to be replaced within a day. None: unlimited.
+        in_a_day: Maximum number of nodes that the budgets allow to be replaced within a day. None: unlimited.
         done: Earliest time at which all are replaced. None: unknown, or later than `FORECAST`.
     """
 

@@ -32,14 +32,14 @@ class SimulationAssumptions:
 
     Args:
         launch: Time until a new node is initialized.
-        shortest_drain: Shortest drain, even of an empty node.
+        shortest_drain: Minimum duration of a drain, even of an empty node.
         new_pods: Whether pods are created besides replacements of evicted ones.
         failures: Whether launches, drains or nodes fail.
         prices_change: Whether prices or availability change.
         look_again: Shortest interval between two runs of the planner without a result. The end of a budget window or of
             an annotation triggers a run earlier. None means that `poll_interval` decides.
-        most_happenings: Most events before the simulation stops.
-        most_looks: Most runs of the planner before the simulation stops.
+        most_happenings: Maximum number of events before the simulation stops.
+        most_looks: Maximum number of runs of the planner before the simulation stops.
     """
 
     launch: timedelta = timedelta(seconds=90)
@@ -153,7 +153,7 @@ class BlockedPeriod:
     draining: bool = False
 
     def length(self, end: datetime) -> timedelta:
-        """Return its duration, up to *end* at most."""
+        """Return its duration. A period without an end lasts until *end*."""
         return (self.until or end) - self.since
 
 
