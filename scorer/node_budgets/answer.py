@@ -85,7 +85,7 @@ class GateAnswer(TypedDict):
     Null if unknown or never.
     """
     retryAfterSeconds: int
-    """Earliest time to retry."""
+    """Delay before the next request."""
     message: str
     """Human-readable message with the deciding budget, the nodes and the time."""
     searchedUntil: NotRequired[Instant]

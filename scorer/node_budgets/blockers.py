@@ -141,9 +141,9 @@ class PodGuard:
         expressions: Expressions that a pod must also match to be guarded.
         disruptions_allowed: Number of guarded pods that may be evicted now.
         frees_unready: Whether it does not guard unready pods.
+        blocks_always: Whether its spec never allows an eviction.
         lacking: Number of missing healthy pods. None: unknown.
         wants_some: Whether it requires at least one healthy pod.
-        blocks_always: Whether its spec never allows an eviction.
     """
 
     namespace: str

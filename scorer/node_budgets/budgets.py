@@ -263,7 +263,7 @@ class ParsedBudget:
         return self.minutes - since if since is not None and since < self.minutes else 0
 
     def is_about(self, reason: str) -> bool:
-        """Return the result of `applies_to`."""
+        """Return whether the budget applies to disruptions for *reason*. See `applies_to`."""
         return self.reasons is None or reason in self.reasons
 
     def allowed(self, total: int) -> int:

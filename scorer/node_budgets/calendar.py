@@ -26,8 +26,8 @@ class CalendarSpan(NamedTuple):
     Args:
         start: Start in UTC.
         end: End, exclusive.
-        limit: Most concurrent disruptions of the pool: `UNLIMITED`, or the strictest active value. 0 while an invalid
-            budget is active.
+        limit: Maximum number of concurrent disruptions of the pool: `UNLIMITED`, or the strictest active value. 0 while
+            an invalid budget is active.
         binding: Positions of the budgets whose value is the limit, empty while an invalid budget is active.
     """
 

@@ -171,7 +171,7 @@ def _repeat_week(week: int, first: int, count: int) -> int:
 
 
 def _first_free(minutes: int, minute: int, count: int, second: int, windows: Iterable[BudgetWindow]) -> int | None:
-    """Return the first second from *second* on that neither *minutes* nor a silence of *windows* covers.
+    """Return the first second from *second* on that neither *minutes* nor a silence of *windows* covers, or None.
 
     *minutes* has a bit for each of the *count* minutes from *minute* on, counted from the epoch.
     """
