@@ -16,7 +16,7 @@ from scorer.api.values.answer import Count, Instant, one_of
 from scorer.member_gate.holds import Hold, MemberDisruption
 
 RETRY_INTERVAL: Final = timedelta(seconds=10)
-"""How long a caller waits before it asks again, when no better instant is known (serving.md 3.1)."""
+"""Delay before a caller asks again, if no better time is known (serving.md 3.1)."""
 
 
 class MemberReason(StrEnum):
@@ -69,7 +69,7 @@ class HeldBy(TypedDict):
     kind: Annotated[str, one_of(*MemberDisruption, "Unknown")]
     """`Unknown`: it has been reserved for something that is not known here."""
     by: str
-    """Such as `eviction/NAME`, `upgrade/RUN`, or the holder of a reservation."""
+    """The holder, such as `eviction/NAME`, `upgrade/RUN`, or the holder of a reservation."""
     until: NotRequired[Instant]
     """When the reservation ends unless it is renewed."""
 
@@ -84,9 +84,9 @@ class MemberDetail(TypedDict):
     """The stage of the cluster."""
     group: NotRequired[str]
     state: NotRequired[str]
-    """How far the run is with the cluster."""
+    """State of the cluster in the run."""
     waitsForStage: NotRequired[str]
-    """An earlier stage that is not over."""
+    """An earlier stage that has not finished."""
     approvalRequest: NotRequired[str]
     """The approval request that an approver has to approve."""
     gate: NotRequired[str]
@@ -100,11 +100,11 @@ class MemberDetail(TypedDict):
     wanted: NotRequired[Count]
     """Desired number of clusters of the placement."""
     ready: NotRequired[Count]
-    """How many of them are ready."""
+    """Number of them that are ready."""
     mayBeTakenAway: NotRequired[Count]
-    """How many ready ones the limits of the rolling update let go now."""
+    """Number of ready clusters that the limits of the rolling update allow to be disrupted now."""
     mayBeAdded: NotRequired[Count]
-    """How many new ones they let come."""
+    """Number of clusters that these limits allow to be added now."""
 
 
 @final
@@ -113,11 +113,11 @@ class MemberGateAnswer(TypedDict):
 
     allowed: bool
     reason: Annotated[str, one_of(*MemberReason)]
-    """`Allowed`, `NothingToDo`, or the first thing in the way."""
+    """`Allowed`, `NothingToDo`, or the first obstacle."""
     message: str
     detail: MemberDetail
     retryAfterSeconds: Count
-    """When to ask again; 0 when it is allowed."""
+    """Delay before the next request. 0 if it is allowed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class HubMember:
 
     @property
     def cluster(self) -> str:
-        """Its name."""
+        """Name of the member."""
         return self.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
 
     def may_be(self, other: "HubMember") -> bool:

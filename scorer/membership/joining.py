@@ -39,9 +39,9 @@ class Repair:
         document: The object to store. With a resource version, the write replaces only that version, so that a
             concurrent change is not lost.
         stored: The stored object, None if it does not exist.
-        recreate: Whether the field that differs is immutable: delete the object, then create it.
         reason: Reason of the event that reports the repair.
         message: Message of the event.
+        recreate: Whether the field that differs is immutable: delete the object, then create it.
     """
 
     kind: Kind
@@ -107,7 +107,7 @@ def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None)
 def plan_internal_member(
     member: JsonObject, stored: JsonObject | None, state: MemberState, hub_uid: str = ""
 ) -> Repair | None:
-    """Return the repair of the InternalMemberCluster, which tells the agent its orders and the hub's identity, or None.
+    """Return the repair of the InternalMemberCluster, which has the agent's orders and the hub's identity, or None.
 
     Args:
         member: The MemberCluster.
@@ -140,7 +140,10 @@ def _repair(
     *fields: str,
     immutable: str = "",
 ) -> Repair | None:
-    """Compare labels, annotations, *fields* and the field *immutable*. Annotations with an empty value are removed."""
+    """Return the repair of an object, or None if its labels, annotations, *fields* and *immutable* are as desired.
+
+    Annotations with an empty desired value are removed.
+    """
     name, (created_reason, updated_reason) = desired["metadata"]["name"], reasons
     if stored is None:
         metadata = {**desired["metadata"], "annotations": _merge({}, annotations_of(desired))}

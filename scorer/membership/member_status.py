@@ -55,7 +55,7 @@ class MemberEvent:
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
-    """The status to store, the events to record, and the interval until the next check of a silent member."""
+    """The status to store, the events to record, and the interval until the next check for missed heartbeats."""
 
     status: JsonObject
     events: tuple[MemberEvent, ...] = ()
