@@ -105,7 +105,7 @@ class RunWait:
 
     @property
     def needs_person(self) -> bool:
-        """Return whether the wait ends only by user action."""
+        """Whether the wait ends only by user action."""
         return self.kind in (RunWaitKind.STATE, RunWaitKind.APPROVAL) and not self.answered and not self.analysed
 
 
@@ -127,12 +127,12 @@ class RunSituation:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the run has ended for good."""
+        """Whether the run has ended for good."""
         return self.phase in OVER
 
     @property
     def needs_person(self) -> bool:
-        """Return whether the run continues only after user action."""
+        """Whether the run continues only after user action."""
         return any(wait.needs_person for wait in self.waits)
 
 

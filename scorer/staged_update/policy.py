@@ -37,7 +37,7 @@ class FailurePolicy:
 
     Args:
         on_failure: Action for the run.
-        max_failures: Most failed clusters per stage.
+        max_failures: Maximum number of failed clusters per stage.
         deadline: Longest time that a cluster may be in flight.
     """
 

@@ -36,7 +36,8 @@ def undo(
         force: Also undo the changes of newer runs.
 
     Raises:
-        RunOrderRefusedError: The run has changed nothing, or its previous resource snapshot is unavailable.
+        RunOrderRefusedError: The run is unfinished, was undone already, or has changed nothing. Or its previous
+            resource snapshot is unavailable, or a newer run exists and *force* is False.
     """
     name, other_runs = name_of(run), list(runs)
     if not changed_clusters(dicts_at(status_of(run), "stagesStatus")):

@@ -51,7 +51,7 @@ ANALYZED: Final = "Analyzed"
 PASSED: Final = "AnalysisPassed"
 """Reason of an approval by a check."""
 OLDEST: Final = timedelta(minutes=5)
-"""Oldest sample that still counts. Prometheus has the same lookback."""
+"""Maximum age of a sample that still counts. Prometheus has the same lookback."""
 SLOWEST_RETRY: Final = timedelta(minutes=5)
 _FOR_PERSONS: Final = (
     "Rejected",
@@ -292,7 +292,7 @@ def _mark(check: Check) -> str:
 
 
 def _success_time(request: JsonObject, check: Check) -> datetime | None:
-    """Return the time since which this check has been met, according to the request."""
+    """Return the time since which this check has been met, according to the request. None: it is not met."""
     condition = current_condition(request, ANALYZED) or {}
     if condition.get("status") != TRUE or not text_at(condition, "message").endswith(_mark(check)):
         return None

@@ -293,7 +293,7 @@ def check_cluster(work: StagePass, entry: JsonObject) -> bool:
     update continues. After an eviction, the new binding differs.
 
     Raises:
-        RunFailedError: The binding of the cluster no longer exists, or another run has changed it.
+        RunFailedError: The binding of the cluster no longer exists, or another client has changed it.
     """
     name = cluster_name(entry)
     if reason := work.validated.targets.awaited.get(name, ""):
@@ -427,7 +427,7 @@ def _open_tasks(work: StagePass) -> Iterator[str]:
 def _wait_end(work: StagePass, task: JsonObject) -> datetime | None:
     """Return the end of the timed wait, or None if it has elapsed.
 
-    Set WaitTimeElapsed when it has, and requeue the run until then.
+    WaitTimeElapsed is set once it has elapsed. Until then, the run is requeued at its end.
     """
     if status(task, WAIT_ELAPSED) == TRUE:
         return None

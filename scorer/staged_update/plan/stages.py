@@ -31,7 +31,7 @@ class PlannedStage:
     Args:
         stage: The stage in the strategy.
         clusters: Cluster names, in the order of their start.
-        max_concurrency: Most clusters in flight.
+        max_concurrency: Maximum number of clusters in flight.
     """
 
     stage: StageConfig
@@ -40,7 +40,7 @@ class PlannedStage:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the stage."""
         return self.stage.name
 
 
