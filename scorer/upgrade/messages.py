@@ -30,6 +30,6 @@ def shortened(text: str, longest: int) -> str:
 
 
 def format_names(names: list[str]) -> str:
-    """Return a comma-separated list of names, at most 20 of them."""
+    """Return a comma-separated list of the first 20 names, with the number of the others."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more

@@ -159,7 +159,7 @@ class Observation:
 
     @property
     def in_flight(self) -> bool:
-        """Return whether the operation may still change the cluster."""
+        """Whether the operation may still change the cluster."""
         return self.state in _IN_FLIGHT
 
 

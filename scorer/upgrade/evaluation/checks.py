@@ -47,13 +47,13 @@ class StartOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartVerdict:
-    """Outcome for a member at its turn, and its reason.
+    """Outcome for a member at its turn, with the reason.
 
     Args:
         outcome: The outcome.
         reason: Machine-readable word, empty for GO.
         message: Human-readable message.
-        opens: Next opening of its window. None: unknown, or no window is closed.
+        opens: Next opening of its windows. None: unknown, or no window is closed.
         again: Earliest other time at which a check may have another result. None: unknown, only an event changes it.
         target: Versions that it is upgraded to, for GO.
     """
@@ -184,7 +184,7 @@ class _Turn:
         return any(not is_version(pool.version) or parse_version(pool.version) < target for pool in pools)
 
     def at_target(self) -> StartVerdict | None:
-        """Skip a member that is up to date, or one that has a pool without a common image (6.1)."""
+        """Return SKIP for a member that is up to date, or has a pool without a common image, or None (6.1)."""
         if (pool := self.image_targets.unfindable(self.member)) is not None:
             message = f"pool {pool.name}: no image of family {pool.family} is common to the regions of this run"
             return StartVerdict(StartOutcome.SKIP, "ConsistentImageNotFound", message)
@@ -196,7 +196,7 @@ class _Turn:
         return StartVerdict(StartOutcome.SKIP, "AlreadyAtTarget", "runs the target versions")
 
     def impossible(self) -> StartVerdict | None:
-        """Fail a member that cannot be brought to the target (6.2, 6.3, 13.1)."""
+        """Return FAIL for a member that cannot be upgraded to the target, or None (6.2, 6.3, 13.1)."""
         if (verdict := unsupported(self.ev, self.member)) is not None:
             return verdict
         is_chained = self.inventory.chained or self.ev.facts.upgraders[self.member.upgrader].chained_upgrades
@@ -205,9 +205,9 @@ class _Turn:
         return self._skew() if self.ev.type is UpgradeType.CONTROL_PLANE_ONLY else None
 
     def not_ready(self) -> StartVerdict | None:
-        """Skip or fail a cluster that is not ready, if the policy requires it.
+        """Return SKIP or FAIL for a cluster that is not ready, if the policy requires it, or None.
 
-        ``Wait`` is handled as one cause of several.
+        The policy ``Wait`` is one of the causes in `waits`.
         """
         policy = self.ev.spec.version_policy.on_not_ready
         if self.inventory.ready or self.member.upgrades_paused or policy is OnNotReady.WAIT:
@@ -215,7 +215,7 @@ class _Turn:
         return not_ready(policy, self.member.name, "its upgrader skips it")
 
     def waits(self) -> StartVerdict | None:
-        """Return a wait verdict if there is any cause.
+        """Return WAIT if there is any cause, or None.
 
         The first cause is the reason, and the message lists all of them (6.5).
         """
@@ -261,17 +261,17 @@ class _Turn:
         return StartVerdict(StartOutcome.FAIL, "VersionSkewViolation", message)
 
     def held(self) -> _Cause | None:
-        """Wait while the member's upgrades are paused."""
+        """Return a cause while the member's upgrades are paused, or None."""
         return _Cause("MemberOnHold", pause_message(self.member)) if self.member.upgrades_paused else None
 
     def unready(self) -> _Cause | None:
-        """Wait for a cluster that is stopped or unreachable."""
+        """Return a cause while the cluster is stopped or unreachable, or None."""
         if self.inventory.ready:
             return None
         return _Cause("ClusterNotReady", f"cluster {self.member.name} is not ready according to its upgrader")
 
     def busy(self) -> _Cause | None:
-        """Wait until no other operation is in progress on the cluster."""
+        """Return a cause while another operation is in progress on the cluster, or None."""
         if other := self.ev.facts.busy.get(self.member.name):
             return _Cause("ClusterBusy", other)
         if hold := self.ev.facts.held.get(self.member.name):
@@ -289,14 +289,14 @@ class _Turn:
         return None
 
     def _refused_until(self) -> datetime | None:
-        """Return the end of the backoff after a retryable refusal."""
+        """Return the end of the backoff after a retryable refusal, or None if there is none or it has passed."""
         if self.entry.operation_id or self.entry.completion_time is None:
             return None
         retry_at = self.entry.completion_time + REJECTED_RETRY
         return retry_at if retry_at > self.ev.now else None
 
     def no_version(self) -> _Cause | None:
-        """Wait for a version that is not published in the region yet."""
+        """Return a cause while the version is not published in the region, or None."""
         region = self.ev.facts.catalog.region(self.member.region)
         if not self.moves_version or region.offers(self.version):
             return None
@@ -304,7 +304,7 @@ class _Turn:
         return _Cause("KubernetesVersionNotAvailable", message + _release_notes(region))
 
     def no_image(self) -> _Cause | None:
-        """Wait for an image that is not published in the region yet."""
+        """Return a cause while an image is not published in the region, or None."""
         region, images = self.ev.facts.catalog.region(self.member.region), self.images
         for pool in outdated_pools(self.inventory, images):
             family, image = pool.family, images[pool.family]
@@ -314,12 +314,12 @@ class _Turn:
         return None
 
     def closed(self) -> _Cause | None:
-        """Wait for an open window, with enough time left if the run requires that."""
+        """Return a cause while all windows are closed, or too little time is left in them, or None."""
         closed = self.ev.tiers.closed(self.member) or too_short(self.ev, self.member)
         return None if closed is None else _Cause("MaintenanceWindowClosed", closed.message, opens=closed.opens)
 
     def endangers(self) -> _Cause | None:
-        """Wait while too few clusters of a placement would remain."""
+        """Return a cause while too few clusters of a placement would remain, or None."""
         if self.ev.spec.placement_guard.mode is not PlacementGuardMode.ENFORCE:
             return None
         name = self.member.name

@@ -38,18 +38,18 @@ class Evaluation:
 
     @cached_property
     def now(self) -> datetime:
-        """Return the instant of the evaluation in whole seconds, as a status stores it."""
+        """The instant of the evaluation in whole seconds, as a status stores it."""
         return self.facts.now.replace(microsecond=0)
 
     @cached_property
     def tiers(self) -> Tiers:
-        """Return the windows of members at this instant."""
+        """The windows of members at this instant."""
         are_respected = self.spec.window_policy.mode is WindowMode.RESPECT
         return Tiers(self.facts.windows, self.facts.standings, self.now, are_respected=are_respected)
 
     @cached_property
     def upgrading(self) -> set[str]:
-        """Return the members in upgrade, by this run or another one.
+        """The members in upgrade, by this run or another one.
 
         Starts of this evaluation are added as they are made.
         """
@@ -57,17 +57,17 @@ class Evaluation:
 
     @cached_property
     def prefers_closing(self) -> bool:
-        """Return whether the open window that closes first has precedence."""
+        """Whether the open window that closes first has precedence."""
         return self.spec.window_policy.tie_break is WindowTieBreak.CLOSING_SOONEST
 
     @property
     def spec(self) -> UpgradeRunSpec:
-        """Return the spec of the run."""
+        """The spec of the run."""
         return self.run.spec
 
     @property
     def type(self) -> UpgradeType:
-        """Return the type of upgrade."""
+        """The type of upgrade."""
         return self.run.spec.upgrade.type
 
     def announce(self, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal") -> None:

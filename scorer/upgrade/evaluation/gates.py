@@ -50,7 +50,7 @@ class Position:
 
     @property
     def where(self) -> str:
-        """Return the position in words."""
+        """The position in words."""
         subject = f"group {self.group}" if self.group else f"stage {self.stage}"
         return f"{'before' if self.timing is GateTiming.BEFORE else 'after'} {subject}"
 
@@ -163,7 +163,7 @@ def gate_name(run: str, uid: str, position: Position, index: int) -> str:
 
 
 def next_start(scheduled: ScheduledStart, now: datetime) -> datetime:
-    """Return the next such day and time at or after *now*."""
+    """Return the next occurrence of a scheduled day and time, at or after *now*."""
     hours, minutes = int(scheduled.start_time[:2]), int(scheduled.start_time[3:])
     offset = timedelta(hours=int(scheduled.utc_offset[1:3]), minutes=int(scheduled.utc_offset[4:]))
     local = (now + (offset if scheduled.utc_offset[0] == "+" else -offset)).astimezone(UTC)

@@ -12,7 +12,7 @@ from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 
 
 def halt(ev: Evaluation, message: str) -> None:
-    """Stop starting members. Waiting members are stopped, and so is a wait, whose clock continues."""
+    """Halt a run in progress: it starts nothing more. Pending members and a wait are stopped. Its clock continues."""
     if ev.record.is_halted or ev.record.state in OVER or not ev.record.is_started:
         return
     ev.record.set_state(UpgradeState.STOPPING, ev.now)

@@ -250,7 +250,7 @@ def _tell_drift(ev: Evaluation, names: Set[str]) -> None:
 
 
 def _would_belong(ev: Evaluation, names: list[str]) -> list[str]:
-    """Return the members that the run would select if it started now."""
+    """Return the names of those members that the run would select if it started now, sorted."""
     strategy = ev.record.status.strategy_snapshot
     if strategy is None:
         return []

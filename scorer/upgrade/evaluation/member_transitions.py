@@ -58,7 +58,7 @@ def complete_member(ev: Evaluation, group: GroupWork, index: int, end: datetime 
 def mark_waiting(
     ev: Evaluation, group: GroupWork, index: int, reason: str, message: str, opens: datetime | None = None
 ) -> None:
-    """Mark a member pending. Emits an Event when the wait starts and when its reason changes."""
+    """Mark a member pending, with an Event when the wait starts and when its reason changes."""
     entry = group.members[index]
     is_new = entry.state is not UpgradeState.PENDING
     if is_new or entry.reason != reason:

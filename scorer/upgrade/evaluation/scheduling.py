@@ -39,7 +39,7 @@ class _Offer:
 
 
 class _Queue:
-    """Unchecked candidates of a group, the first in order on top."""
+    """Candidates of a group that have not been checked yet, in order."""
 
     __slots__ = ("_candidates", "group")
 
@@ -49,7 +49,7 @@ class _Queue:
         self._candidates = line_up.candidates(group.members, partial(_turn, ev))
 
     def next_offer(self, ev: Evaluation, checks: Checks) -> _Offer | None:
-        """Return the first candidate that may start. Outcomes of those before it are written immediately."""
+        """Return the first candidate that may start, or None. The outcomes of those before it are recorded."""
         for (tier, _), index in self._candidates:
             verdict = checks.verdict(self.group.members[index])
             if verdict.outcome is StartOutcome.GO:
@@ -67,7 +67,7 @@ def _turn(ev: Evaluation, name: str) -> UpgradeSlot:
 
 
 def schedule(ev: Evaluation, stage: StageWork) -> None:
-    """Start what can start in the current stage."""
+    """Start the members of the current stage that can start."""
     if stage.running >= stage.status.max_concurrency:
         return
     checks = Checks(ev, ev.record.status.resolved)
@@ -82,7 +82,7 @@ def schedule(ev: Evaluation, stage: StageWork) -> None:
 
 
 def _round(ev: Evaluation, stage: StageWork, queues: dict[str, _Queue], checks: Checks) -> list[_Offer]:
-    """Return one offer of each group with a free slot, by tier."""
+    """Return one offer of each group with a free slot, sorted by tier. Empty if the run has been halted meanwhile."""
     offers = []
     for group in stage.groups:
         if not _is_open(group) or group.running >= group.status.max_concurrency:

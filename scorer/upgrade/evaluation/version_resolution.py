@@ -16,14 +16,15 @@ from scorer.upgrade.versions.images import chosen_images
 
 
 class NotResolvableError(Exception):
-    """No version is available to all members. The message names where it is missing."""
+    """The version of a run cannot be determined. The message has the reason."""
 
 
 def choose(ev: Evaluation) -> ResolvedVersions:
     """Return the version and the images of a run as they would be chosen now.
 
     Raises:
-        NotResolvableError: The catalog has no patch of the minor version for all members.
+        NotResolvableError: The requested version is invalid, or no known patch of the minor version is available to all
+            members.
     """
     skipped = {entry.name for _, _, entry in ev.record.entries() if entry.state is UpgradeState.SKIPPED}
     members = [
@@ -45,7 +46,10 @@ def _version(ev: Evaluation, members: Sequence[Member]) -> str:
 
 
 def _newest_patch(ev: Evaluation, members: Sequence[Member], minor: str) -> str:
-    """Return the newest patch of a minor version that is available in every region of the members."""
+    """Return the newest patch of a minor version that is available in every region of the members.
+
+    If no catalog restricts these regions, it is the newest patch that back ends know.
+    """
     line = parse_version(minor).line
     regions = {member.region: ev.facts.catalog.region(member.region) for member in members}
     lists = [

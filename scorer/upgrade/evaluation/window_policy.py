@@ -45,7 +45,7 @@ def too_short(ev: Evaluation, member: Member) -> ClosedWindow | None:
 
 
 def is_reserved(ev: Evaluation, stage: StageWork, group: GroupWork, member: Member) -> bool:
-    """Return whether the last free slot is reserved for a member of the group whose window opens soon."""
+    """Return whether a member without windows must leave the last free slot to one whose window opens soon."""
     if ev.spec.window_policy.reservation is not WindowReservation.STRICT or ev.tiers.tier(member) != FREE_TIER:
         return False
     last = group.running + 1 >= group.status.max_concurrency or stage.running + 1 >= stage.status.max_concurrency

@@ -60,7 +60,7 @@ class LineUp:
         self._lines = [sorted(line, reverse=True) for line in lines.values()]
 
     def is_of(self, members: Mapping[str, Member]) -> bool:
-        """Return whether the order is valid for these members, too. It does not depend on their inventories."""
+        """Return whether the order is also valid for these members. Their inventories do not matter."""
         current_members = list(map(members.get, self._names))
         for index in compress(count(), map(is_not, current_members, self._current_members)):
             if _stands(current_members[index]) != _stands(self._current_members[index]):

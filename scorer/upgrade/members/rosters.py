@@ -66,7 +66,7 @@ class Roster:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Return the names of the members, which never change."""
+        """The names of the members, which never change."""
         return frozenset(entry.name for entry in self.entries)
 
     def with_operation(self) -> Iterator[MemberStatus]:

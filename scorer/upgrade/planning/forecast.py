@@ -30,7 +30,7 @@ from scorer.upgrade.versions.images import ImageTargets
 from scorer.windows.maintenance import MaintenanceWindow, WindowState
 
 HORIZON: Final = timedelta(days=90)
-"""Maximum forecast."""
+"""Time span of a forecast. A run that has not ended by then has no expected end."""
 OVERRUN: Final = 4
 """An overdue upgrade is expected to take a quarter of its elapsed time longer."""
 
@@ -77,7 +77,7 @@ class UpgradeForecast:
     Args:
         begin: The first instant.
         run: The run at its end.
-        beginnings: Members whose upgrades start from now on.
+        beginnings: State of each member whose upgrade starts from now on, just before its start, by name.
     """
 
     begin: datetime
@@ -86,7 +86,7 @@ class UpgradeForecast:
 
     @property
     def eta(self) -> datetime | None:
-        """Return the end of the run, or None if it does not end within `HORIZON`."""
+        """The end of the run, or None if it does not end within `HORIZON`."""
         status = self.run.status
         return status.completion_time if status.state in OVER else None
 
@@ -99,7 +99,7 @@ class UpgradeForecast:
 
     @cached_property
     def ends(self) -> Mapping[datetime, frozenset[str]]:
-        """Return the groups with an upgrade that ends, by instant. Names of groups are unique in a run."""
+        """The groups with an upgrade that ends, by instant. Names of groups are unique in a run."""
         ends: dict[datetime, set[str]] = {}
         for _, group, entry in self.entries():
             if entry.attempt and entry.completion_time is not None:
@@ -108,7 +108,7 @@ class UpgradeForecast:
 
     @cached_property
     def upgrades(self) -> tuple[MemberStatus, ...]:
-        """Return the members that are upgraded at some time, ordered by start."""
+        """The members that are upgraded at some time, ordered by start."""
         entries = (entry for _, _, entry in self.entries() if entry.attempt and entry.start_time is not None)
         return tuple(sorted(entries, key=lambda entry: (entry.start_time, entry.name)))
 

@@ -123,7 +123,7 @@ def _released_versions(catalog: ReleaseCatalog) -> Iterator[CatalogVersion]:
 
 
 def _common_security_patches(catalog: ReleaseCatalog) -> dict[str, str]:
-    """Return the newest security patch of each Linux family that all regions with the family have, as far as any."""
+    """Return the newest security patch of each Linux family that is in all regions with the family, if any is."""
     patches: dict[str, set[str]] = {}
     for family, version in catalog.security_patches:
         patches.setdefault(family, set()).add(version)

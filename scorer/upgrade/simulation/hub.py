@@ -58,7 +58,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Approve a gate; *group* is empty for a gate of the stage."""
+    """Approve a gate. *group* is empty for a gate of the stage."""
 
     stage: str
     group: str
@@ -334,7 +334,7 @@ class SimulatedHub:
 
     @property
     def has_news(self) -> bool:
-        """Return whether an action of this instant had a result that the engine has not processed yet."""
+        """Whether an action of this instant had a result that the engine has not processed yet."""
         return bool(self._rejections)
 
     def _is_lost(self, now: datetime) -> bool:

@@ -33,7 +33,7 @@ class GuardedPlacement:
 
     @property
     def full_name(self) -> str:
-        """Return its qualified name, such as ``team-a/web``."""
+        """Qualified name, such as ``team-a/web``."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 

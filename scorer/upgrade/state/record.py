@@ -50,12 +50,12 @@ class Gates:
 
     @property
     def done(self) -> bool:
-        """Return whether no gate blocks the run any longer."""
+        """Whether no gate blocks the run any longer."""
         return all(gate.state in OVER for gate in self.reports)
 
     @property
     def pending(self) -> bool:
-        """Return whether any gate has been reached and is unfinished."""
+        """Whether any gate has been reached and is unfinished."""
         return any(gate.state is UpgradeState.PENDING for gate in self.reports)
 
     def update(self, index: int, **changes: Any) -> None:
@@ -83,52 +83,52 @@ class GroupWork:
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """Name of the group."""
         return self.status.name
 
     @property
     def state(self) -> UpgradeState:
-        """Return its state."""
+        """State of the group."""
         return self.status.state
 
     @property
     def members(self) -> Sequence[MemberStatus]:
-        """Return its current members."""
+        """Members as changed so far."""
         return self.roster.entries
 
     @property
     def counts(self) -> Counter[UpgradeState]:
-        """Return the number of members per state."""
+        """Number of members per state."""
         return self.roster.counts
 
     @property
     def is_skipped_by_user(self) -> bool:
-        """Return whether the user has skipped it or its stage."""
+        """Whether the user has skipped the group or its stage."""
         return self.status.reason == SKIPPED_BY_USER
 
     @property
     def running(self) -> int:
-        """Return the number of members in upgrade."""
+        """Number of members in upgrade."""
         return self.counts[UpgradeState.RUNNING]
 
     @property
     def failed(self) -> int:
-        """Return the number of failed members."""
+        """Number of failed members."""
         return self.counts[UpgradeState.FAILED]
 
     @property
     def is_finished(self) -> bool:
-        """Return whether every member has had its turn."""
+        """Whether every member has had its turn."""
         return sum(self.counts[state] for state in FINISHED) == len(self.members)
 
     @property
     def is_all_skipped(self) -> bool:
-        """Return whether every member is skipped. True for an empty group."""
+        """Whether every member is skipped. True for an empty group."""
         return self.counts[UpgradeState.SKIPPED] == len(self.members)
 
     @property
     def is_exceeded(self) -> bool:
-        """Return whether more members have failed than the group allows."""
+        """Whether more members have failed than the group allows."""
         return self.failed > self.status.max_allowed_failures
 
     def update(self, **changes: Any) -> None:
@@ -168,32 +168,32 @@ class StageWork:
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """Name of the stage."""
         return self.status.name
 
     @property
     def state(self) -> UpgradeState:
-        """Return its state."""
+        """State of the stage."""
         return self.status.state
 
     @property
     def is_skipped_by_user(self) -> bool:
-        """Return whether the user has skipped it."""
+        """Whether the user has skipped the stage."""
         return self.status.reason == SKIPPED_BY_USER
 
     @property
     def running(self) -> int:
-        """Return the number of members in upgrade."""
+        """Number of members in upgrade."""
         return sum(group.running for group in self.groups)
 
     @property
     def failed(self) -> int:
-        """Return the number of failed members."""
+        """Number of failed members."""
         return sum(group.failed for group in self.groups)
 
     @property
     def is_exceeded(self) -> bool:
-        """Return whether more members have failed than the stage or one of its groups allows."""
+        """Whether more members have failed than the stage or one of its groups allows."""
         return self.failed > self.status.max_allowed_failures or any(group.is_exceeded for group in self.groups)
 
     def update(self, **changes: Any) -> None:
@@ -234,22 +234,22 @@ class UpgradeRecord:
 
     @property
     def state(self) -> UpgradeState:
-        """Return the state of the run."""
+        """The state of the run."""
         return self.status.state
 
     @property
     def is_started(self) -> bool:
-        """Return whether the run has been started."""
+        """Whether the run has been started."""
         return self.status.start_time is not None
 
     @property
     def is_halted(self) -> bool:
-        """Return whether the run is unfinished, but starts nothing more."""
+        """Whether the run is unfinished, but starts nothing more."""
         return self.state in HALTED
 
     @property
     def current(self) -> StageWork | None:
-        """Return the first unfinished stage, or None."""
+        """The first unfinished stage, or None."""
         return next((stage for stage in self.stages if stage.state not in OVER), None)
 
     def update(self, **changes: Any) -> None:

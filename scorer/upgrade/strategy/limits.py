@@ -11,7 +11,7 @@ from scorer.api.values.int_or_percent import percent, scaled_down, scaled_up
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """Maximum number of concurrent upgrades and most failures, as numbers."""
+    """Maximum numbers of concurrent upgrades and of failed members."""
 
     max_concurrency: int
     max_allowed_failures: int

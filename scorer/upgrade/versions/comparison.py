@@ -40,7 +40,7 @@ class Version(NamedTuple):
 
     @property
     def line(self) -> tuple[int, int]:
-        """Return the major and minor version. Releases of one line differ only in their patch."""
+        """The major and minor version. Releases of one line differ only in their patch."""
         return self.major, self.minor
 
 

@@ -93,17 +93,17 @@ class UpgradeSituation:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the run has ended."""
+        """Whether the run has ended."""
         return self.phase in OVER
 
     @property
     def is_halted(self) -> bool:
-        """Return whether it continues only after a restart."""
+        """Whether it continues only after a restart."""
         return self.phase in STOPPED
 
     @property
     def needs_person(self) -> bool:
-        """Return whether it continues only after user action."""
+        """Whether it continues only after user action."""
         return any(wait.needs_person for wait in self.waits)
 
 
