@@ -84,7 +84,7 @@ class DictionaryColumn(Generic[T]):
         return {value: code for code, value in enumerate(self.values)}
 
     def value(self, row: int) -> T | None:
-        """Return the value of one cluster."""
+        """Return the value of one cluster, or None."""
         code = self.codes[row]
         return None if code == ABSENT else self.values[code]
 
@@ -180,7 +180,7 @@ _BLOCK = 32
 
 
 class PropertyReading(NamedTuple):
-    """One cluster's value of a property, readable or not. None replaces the reading of an absent property."""
+    """One cluster's value of a property. *quantity* is None if it is unreadable. An absent property has no reading."""
 
     text: str
     quantity: Quantity | None

@@ -17,7 +17,7 @@ CPU_COST = "kubernetes.azure.com/per-cpu-core-cost"
 MEMORY_COST = "kubernetes.azure.com/per-gb-memory-cost"
 STALE_AFTER = timedelta(hours=24)
 NO_PRICE = 999.0
-"""Price that marks a SKU as not for sale in price lists."""
+"""Price of a SKU that is not for sale, as price lists write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,9 @@ FAILED = Cost(None, None, "False", "CostsCalculationFailed")
 
 def cluster_cost(nodes: Iterable[PricedNode], prices: Mapping[str, float], prices_age: timedelta) -> Cost:
     """Return the average hourly cost of a core and of a GiB (2^30 bytes), in the currency of *prices*.
+
+        It is 0 for a cluster without nodes, and `FAILED` if a node has no price, or if the nodes have hardly any CPU or
+        memory.
 
     Args:
         nodes: All nodes of the cluster.

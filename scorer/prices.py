@@ -79,7 +79,11 @@ class PriceList:
 
 
 def price_of(value: object) -> float:
-    """Read a price per hour. Raises `ValueError` with a human-readable message."""
+    """Read a price per hour, given as a number or as text.
+
+    Raises:
+        ValueError: *value* is not a finite number, or is negative. The message is human-readable.
+    """
     try:
         is_number = not isinstance(value, bool) and _NUMBER.fullmatch(str(value).strip())
         price = float(str(value)) if is_number else math.nan
@@ -209,12 +213,12 @@ def csv_rows(text: str) -> list[JsonObject]:
 
 
 def csv_lines(text: str) -> list[int]:
-    """Return the last line of each row of a list in CSV."""
+    """Return the number of the last line of each row of a list in CSV, without the row of column names."""
     return [line for line, _ in _cells(text)][1:]
 
 
 def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the non-empty rows of a list, each with its last line. The first one names the columns."""
+    """Yield the non-empty rows of a list, each with the number of its last line. The first one names the columns."""
     reader = csv.reader(text.splitlines(keepends=True), skipinitialspace=True)
     for row in reader:
         cells = [cell.strip() for cell in row]

@@ -55,7 +55,7 @@ class Judge:
 
     Args:
         pod: The pod to schedule.
-        around: State of the hub.
+        context: State of the hub.
         rules: Settings of the extender.
     """
 
@@ -130,7 +130,7 @@ class Judge:
         return all(self._pod.tolerates(ExtenderTaint(taint.key, taint.value, taint.effect)) for taint in taints)
 
     def _policy(self, placement: FollowedPlacement) -> Iterator[tuple[Obstacle, BoolColumn]]:
-        """Evaluate by the present policy.
+        """Yield the obstacles by the present policy, each with the clusters that have it.
 
         If a cluster has two obstacles, the one that evictions cannot remove is reported: evictions help only if free
         capacity is the only obstacle.

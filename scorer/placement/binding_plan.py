@@ -48,7 +48,8 @@ class Drops:
     Args:
         now: The time to write on them. None: unset.
         annotations: Additional annotations, by name of the binding.
-        replaced: Annotation that marks new bindings as replacements of dropped ones. Empty: they are not replacements.
+        replaced: Value of the annotation that marks new bindings as replacements of dropped ones. Empty: they replace
+            none.
     """
 
     now: datetime | None = None
@@ -111,7 +112,7 @@ def plan_bindings(
     is_taken: Callable[[str], bool] = _NONE_TAKEN,
     drops: Drops = _PLAIN_DROPS,
 ) -> BindingPlan:
-    """Make the bindings of a placement match a decision.
+    """Return the bindings to create and to replace, so that those of a placement match a decision.
 
     A lost binding is created in the state that the decision gives it: kept, or Unscheduled, so that the rollout removes
     its content. A dropped one is not created while its cluster is ineligible, for example because no heartbeat has

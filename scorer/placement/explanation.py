@@ -43,7 +43,7 @@ class PropertyObservation(TypedDict):
     lastValue: NotRequired[str]
     """Last value."""
     expiredFor: NotRequired[DurationText]
-    """Since when it does not count."""
+    """How long ago it expired."""
 
 
 _LabelComparison = TypedDict(
@@ -239,7 +239,7 @@ class HeldBinding(TypedDict):
     wouldStillMatch: NotRequired[bool]
     """Whether the cluster would pass the filters today."""
     wouldBeRefused: NotRequired[str]
-    """Why not."""
+    """Why it would not pass."""
 
 
 SortKey = Literal["topologySpread", "affinity", "tieBonus", "name"]

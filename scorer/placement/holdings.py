@@ -55,7 +55,7 @@ class Holdings:
         dangling: Bindings whose cluster is deleted or leaving.
         obsolete: Bindings that were made under an earlier policy.
         taken: Bindings under the current policy. They count toward N and are never judged again.
-        by_cluster: The binding to reuse for each cluster. Excludes bindings that are being deleted.
+        by_cluster: The binding to reuse for each cluster. Excludes bindings that are being deleted, and dangling ones.
     """
 
     deleting: tuple[Binding, ...] = ()

@@ -70,10 +70,9 @@ class PlacementDecision(TypedDict):
     wanted: int | None
     """Number of clusters that it would want. Null: all."""
     picked: list[PlannedPick]
-    """New and kept clusters, by rank.
+    """Picked clusters by their present scores, then kept ones by the scores recorded when they were picked.
 
-    Kept ones rank by the scores recorded when they were picked, new ones by their present scores. `/v1/score` ranks all
-    of them by their present scores.
+    `/v1/score` ranks all of them by their present scores.
     """
     notPicked: list[Loser]
     filtered: list[Filtered]

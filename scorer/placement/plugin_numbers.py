@@ -72,7 +72,7 @@ def filter_checks(request: Request, cycle: Cycle, row: int) -> list[Check]:
 
 
 def eligibility_check(fleet: Fleet, row: int, now: datetime) -> EligibilityCheck:
-    """Return whether a cluster is joined, healthy and heard of."""
+    """Return whether a cluster has joined, is healthy and sends heartbeats."""
     agents = fleet.members[row].status.agent_status
     agent = next((agent for agent in agents if agent.type == MEMBER_AGENT), None)
     entry: EligibilityCheck = {"name": "eligibility", "pass": bool(eligible(fleet, now)[row])}

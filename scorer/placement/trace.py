@@ -84,7 +84,7 @@ def cluster_traces(run: ScheduleResult) -> list[ClusterTrace]:
 
 
 def _last_batch(run: ScheduleResult) -> Round | None:
-    """Return the last batch. For a run that judged no cluster: the batch that it would have had."""
+    """Return the last batch. For a run that judged no cluster: the one that it would have had, None for PickFixed."""
     if run.last is not None or run.request is None:
         return run.last
     if run.request.policy.placement_type is PlacementType.PICK_FIXED:

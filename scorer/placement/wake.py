@@ -45,7 +45,7 @@ def placements_to_requeue(
     """Return the names of the placements to schedule again.
 
     Args:
-        old: The member before the change, None if it was created.
+        old: The member before the change, None if it was created. A created member requeues no placement.
         new: The member after it, None if it was deleted.
         placements: All placements.
         now: The instant to judge by.

@@ -28,11 +28,11 @@ class TaintToleration:
         return cycle.fleet.taints.holds(lambda taints: self.untolerated(taints) is None)
 
     def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
-        """Return the first taint without a toleration."""
+        """Return the first taint without a toleration, or None."""
         return next((taint for taint in taints if self.tolerating(taint) is None), None)
 
     def tolerating(self, taint: Taint) -> int | None:
-        """Return the position of the first toleration that covers *taint*."""
+        """Return the position of the first toleration that covers *taint*, or None."""
         covers = (index for index, toleration in enumerate(self.tolerations) if tolerates(toleration, taint))
         return next(covers, None)
 
