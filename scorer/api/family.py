@@ -17,7 +17,7 @@ from scorer.api.unstructured.documents import label, name_of, namespace_of
 
 @dataclass(frozen=True, slots=True)
 class PlacementRef:
-    """Names a placement on the hub; *namespace* is empty for a ClusterResourcePlacement."""
+    """Names a placement on the hub. *namespace* is empty for a ClusterResourcePlacement."""
 
     kind: str
     name: str

@@ -148,7 +148,7 @@ CATEGORIES: Mapping[str, tuple[str, ...]] = {
     NODE_POOL.group: ("karpenter",),
     UPGRADE_GROUP: ("fleet", "fleet-upgrade"),
 }
-"""Categories for ``get``, each of several of our kinds, by group."""
+"""Categories for ``kubectl get``, by group. Each stands for several of our kinds."""
 
 _CLUSTER_SCOPED = """
 v1 Namespace:ns Node:no PersistentVolume:pv
@@ -219,7 +219,7 @@ CUSTOM_RESOURCE_DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefini
 
 
 def find_kind(word: str) -> Kind | None:
-    """Return the kind that *word* names: by kind, plural, singular or short name, each with or without the group."""
+    """Return the kind that *word* names, or None: by kind, plural or short name, each with or without the group."""
     name, _, group = word.lower().partition(".")
     for kind in (*OUR_KINDS, NODE_CLAIM, *BUILT_IN):
         if name in (kind.plural, kind.kind.lower(), *kind.short_names) and group in ("", kind.group):

@@ -306,7 +306,7 @@ class NodePool(ApiObject):
 
 
 def parse_duration_or_never(text: str) -> timedelta | None:
-    """Read ``expireAfter`` or ``consolidateAfter``; None is ``Never``.
+    """Parse ``expireAfter`` or ``consolidateAfter``. ``Never`` becomes None.
 
     Raises:
         ValueError: Neither ``Never`` nor whole hours, minutes and seconds of at most 64 bits of nanoseconds.
@@ -316,7 +316,7 @@ def parse_duration_or_never(text: str) -> timedelta | None:
 
 @lru_cache(maxsize=1024)
 def read_duration_or_never(text: str) -> timedelta | None:
-    """Return a duration that need not be valid, None for ``Never`` and for what cannot be read."""
+    """Return a duration, or None if it is ``Never`` or invalid."""
     try:
         return parse_duration_or_never(text)
     except ValueError:

@@ -68,8 +68,8 @@ class Changed:
 
     Args:
         state: The hub.
-        evictions: By namespace and name of the placement, in the order of the attempts.
         former_fleet: All member clusters before the changes.
+        evictions: By namespace and name of the placement, in the order of the attempts.
         fleet: Differences of the fleet.
         content: The given and deleted objects that placements may select, None for deleted ones.
         overrides_known: Whether the hub's overrides are known. Otherwise those of the bindings count as up to date.

@@ -37,7 +37,7 @@ class ClusterContent(NamedTuple):
 
     Args:
         snapshots: The resource snapshots of the placement.
-        group: The one that is rolled out.
+        group: The group of them that is rolled out.
         overrides: The override lists by cluster. A cluster that is missing has none.
     """
 

@@ -21,15 +21,17 @@ class _Verdict(NamedTuple):
 def compare(
     left: Mapping[str, Any], right: Mapping[str, Any], names: tuple[str, str] = ("left", "right")
 ) -> JsonObject:
-    """Return ``{"left", "right", "clusters", "differs"}`` for two entries of one plan, each of a new placement.
+    """Compare two entries of one plan, each of a new placement.
 
     Args:
         left: One of them.
         right: The other one.
         names: The names of the two in messages.
 
-    Clusters are sorted by the left rank, then the right one, then the name. ``differs`` is whether one policy picks a
-    cluster that the other does not. For a single cluster, it is whether anything about it differs.
+    Returns:
+        ``{"left", "right", "clusters", "differs"}``. Clusters are sorted by the left rank, then the right one, then
+        the name. ``differs`` is whether one policy picks a cluster that the other does not. For a single cluster,
+        it is whether anything about it differs.
     """
     sides = _verdicts(left), _verdicts(right)
     unlisted = _Verdict(NOT_LISTED, None, None, "the policy does not list it")

@@ -29,9 +29,9 @@ class ContentToRollOut(NamedTuple):
 
     Args:
         snapshots: The resource snapshots of the placement.
-        group: The one that is rolled out. None if the placement has none.
+        group: The group of them that is rolled out, or None if the placement has none.
         problem: Why the selection is invalid, so that the latest complete group is kept. Empty: it is valid.
-        removals: The objects that leave it.
+        removals: The objects that leave the placement.
         waits: Overrides that the rollout waits for, because they cannot have snapshots, in words. Empty: none.
         uncertain: The resource selectors change, but select the same of the known objects. Not every object that they
             select may be known.

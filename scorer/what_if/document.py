@@ -193,7 +193,7 @@ NO_SNAPSHOT: Final = "OverrideWithoutSnapshot"
 
 _NO_CONTENT: Final = SnapshotGroup(0, None)
 INVALID_SELECTION: Final = "InvalidResourceSelectors"
-"""Reason of a rollout that is blocked because the placement selects nothing valid."""
+"""Reason of a rollout that is blocked because the resource selectors are invalid."""
 
 
 def _course(changed: Changed, subject: JsonObject, *, ends: bool = False) -> _Course:

@@ -245,7 +245,7 @@ class RunStage(TypedDict):
     batches: list[list[str]]
     """Unfinished clusters in batches of the largest concurrency."""
     tasks: list[RunTask]
-    """None for a stage that is done."""
+    """Empty for a stage that is done, and for one without clusters."""
     earliestStart: Instant | None
     """Null once it has started."""
     earliestEnd: Instant | None
@@ -360,7 +360,7 @@ class PlannedUpgrade(TypedDict):
 
 
 class PlannedOutcome(TypedDict):
-    """Outcome of a changed object that is about no placement of the plan, or of an approval."""
+    """Outcome of an approval, or of a changed object that concerns no placement of the plan."""
 
     kind: str
     namespace: str

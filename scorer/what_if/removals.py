@@ -51,7 +51,7 @@ def object_removals(
 
     Args:
         placement: As it would be stored.
-        judgement: The verdict on them.
+        judgement: The verdict on these objects. None: disabled.
         selection: Its selection after the changes.
         groups: All of its resource snapshots.
         hub: The hub after the changes.
@@ -121,7 +121,7 @@ def placement_removals(placement: JsonObject, judgement: DeletionJudgement, hub:
 
 
 def namespace_after(hub: Changed, name: str) -> JsonObject | None:
-    """Return a Namespace after the changes. One that is not known counts as existing, without labels."""
+    """Return a Namespace after the changes, or None if it is deleted. An unknown one is assumed to have no labels."""
     namespace = hub.objects.get(ObjectKey(*NAMESPACE.group_kind, name), _UNKNOWN)
     return {"metadata": {"name": name}} if namespace is _UNKNOWN else namespace
 

@@ -76,8 +76,8 @@ class HubState:
         budgets: ClusterResourcePlacementDisruptionBudgets.
         evictions: ClusterResourcePlacementEvictions.
         runs: Staged update runs of both kinds.
-        approval_requests: Their approval requests.
         strategies: Their strategies.
+        approval_requests: Approval requests of the runs.
         overrides: Overrides of both kinds.
         override_snapshots: Their snapshots.
         overrides_complete: Whether both are complete even if they are empty. False: unknown, as in a dump without these
@@ -134,14 +134,14 @@ class HubState:
         return self._budgets.get(name_of(placement))
 
     def override_snapshots_for(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
-        """Return the override snapshots that name a placement, or none."""
+        """Return the latest override snapshots for a placement: those that name it, or that name no placement."""
         key = "/".join(filter(None, _place(placement)))
         by_placement = self._override_snapshots
         return [*by_placement.get("", ()), *by_placement.get(key, ())]
 
     @cached_property
     def waits(self) -> Waits:
-        """Returns why a cluster may not be changed at an instant."""
+        """A function that returns why a cluster must not be changed at an instant, or None if it may be."""
         return window_waits(self.fleet, self.windows)
 
     @cached_property

@@ -320,7 +320,7 @@ def _deleted(entry: PlannedUpgrade) -> PlannedUpgrade:
 
 
 def _starts_later(plan: UpgradePlan) -> bool:
-    """Return whether a plan starts any upgrade."""
+    """Return whether a plan starts any upgrade from now on."""
     starts = (member.start for member in plan.members if member.action is PlannedAction.UPGRADE)
     return any(start is not None and plan.computed_at is not None and start >= plan.computed_at for start in starts)
 

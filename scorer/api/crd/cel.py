@@ -26,7 +26,7 @@ from scorer.api.kinds import Kind
 from scorer.api.values.int_or_percent import LARGEST
 
 RulesByField: TypeAlias = Mapping[str, tuple[CelRule, ...]]
-"""Rules by dotted path; ``[]`` stands for the items of a list, the empty path for the whole object."""
+"""Rules by dotted path. ``[]`` stands for the items of a list, and the empty path for the whole object."""
 
 
 def _short_name(rule_id: str) -> CelRule:

@@ -26,9 +26,10 @@ def schema_of(version: JsonObject) -> JsonObject:
 def missing_fields(
     stored_schema: Mapping[str, object], desired_schema: Mapping[str, object], at: str = ""
 ) -> Iterator[str]:
-    """Yield the paths of fields, and the values of enums, that are in one schema and not in the other.
+    """Yield the paths of the fields and enum values of *desired_schema* that *stored_schema* lacks.
 
-    The fields below a missing field are not listed. A schema that preserves unknown fields lacks nothing.
+    The fields below a missing field are not listed. A schema that preserves unknown fields lacks nothing. *at* is
+    the path of both schemas.
     """
     if stored_schema.get("x-kubernetes-preserve-unknown-fields"):
         return

@@ -29,7 +29,7 @@ def _not_empty() -> tuple[CelRule, ...]:
 
 
 def _restricted_label_rules(key: str) -> tuple[CelRule, ...]:
-    """Return the rules of a label key; *key* is the CEL expression for it."""
+    """Return the rules of a label key. *key* is the CEL expression for it."""
     before_slash = f"{key}.find('^([^/]+)')"
     return (
         CelRule(

@@ -9,7 +9,7 @@ other places report wrong types on purpose: `scorer.extender.reading` to the cal
 Documents are shared, with the cache among others, and read-only: every function here that changes something returns a
 new document and copies only the maps on the path to the change.
 
-`manifests_of` reads the manifests of a Work. Source: placement-api.md 3.6.
+`manifests_of`, which reads the manifests of a Work (placement-api.md 3.6), is the exception: it raises.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -291,8 +291,8 @@ def owner_reference(owner: Mapping[str, Any]) -> JsonObject:
 def manifests_of(work: Mapping[str, Any]) -> list[Any]:
     """Return the manifests of a raw Work, empty when it has none.
 
-    Strict where the readers of `scorer.api.unstructured.documents` are tolerant: the agent removes from the member what
-    the Work no longer holds, so a damaged Work must not read as an empty one.
+    Strict, unlike the other readers of this module: the agent removes from the member what the Work no longer holds, so
+    a damaged Work must not be read as an empty one.
 
     Raises:
         TypeError: A field on the path to the manifests has the wrong type.

@@ -1,6 +1,6 @@
 """Objects as decoded JSON, and the instants in them.
 
-Stands apart from `scorer.api.meta`, which hands all of this on: commands that only move objects about load no models.
+Separate from `scorer.api.meta`, which re-exports all of this: a command that only passes objects on loads no models.
 """
 
 import re
@@ -67,7 +67,7 @@ def json_equal(left: object, right: object) -> bool:
 
 
 def _same_text(left: object, right: object) -> bool:
-    """Return whether two values are the same JSON text: of most values that are equal, in a tenth of the time."""
+    """Return whether two values have the same JSON text, which is fast to compute."""
     try:
         return orjson.dumps(left) == orjson.dumps(right)
     except orjson.JSONEncodeError:

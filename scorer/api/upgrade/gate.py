@@ -14,7 +14,7 @@ from scorer.api.upgrade.strategy import MOST_GATES, GateType, ScheduledStart
 
 
 class GateTiming(StrEnum):
-    """On which side of its stage or group a gate is."""
+    """Position of a gate relative to its stage or group."""
 
     BEFORE = "Before"
     AFTER = "After"

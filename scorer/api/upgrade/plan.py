@@ -79,7 +79,7 @@ class MissedWindow(ApiModel):
     turn: Time
     """Time when its turn comes, just after its window has closed."""
     lost_seconds: Int64
-    """Time until the next opening, in seconds."""
+    """Delay of its upgrade after its turn, in seconds."""
 
 
 class ExposedPlacement(ApiModel):
@@ -120,12 +120,13 @@ class BlastRadius(ApiModel):
 
 
 class UpgradePlan(ApiModel):
-    """Forecast of a run. If some member can never start, ``eta`` is absent, and the member's reason says why."""
+    """Forecast of a run. If some member can never start, ``eta`` is absent, and the member has the reason."""
 
     computed_at: Time | None = None
     """Time when the forecast was made."""
     eta: Time | None = None
-    """Expected end of the run with usual durations. Absent if some member can never start."""
+    """Expected end of the run with usual durations. Absent if it does not end within 90 days, for example because some
+    member can never start."""
     eta_p90: Time | None = Field(default=None, alias="etaP90")
     """Expected end of the run if every upgrade takes as long as only one in ten does. Absent like ``eta``."""
     members: tuple[PlannedMember, ...] = ()

@@ -109,9 +109,9 @@ class UpgradeProfileStatus(ApiModel):
     last_trigger_message: str = ""
     """Description of the last trigger, as a sentence."""
     current_run: str = ""
-    """Name of the unfinished run of the profile, or empty."""
+    """Name of the run that the profile has created last, or empty."""
     next_candidate: str = ""
-    """The version that the next run would upgrade to, or empty."""
+    """Name of the run that the profile creates when its unfinished runs have ended, or empty."""
     conditions: Conditions = ()
     """Conditions of the profile, such as whether it is Valid."""
 

@@ -278,7 +278,7 @@ class MemberStatus(ApiModel):
         default=False,
     )
     """Whether the run has abandoned the attempt, although its upgrader has not reported its end. No other upgrade of
-    the member starts until then, or until the run ends."""
+    the member starts until then, or until the run is deleted."""
     start_time: Time | None = None
     """Time when the latest attempt started. Absent before the first."""
     completion_time: Time | None = None

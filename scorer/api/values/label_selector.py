@@ -67,7 +67,7 @@ class LabelSelector(ApiModel):
 
     @cached_property
     def _checked(self) -> tuple[tuple[LabelSelectorRequirement, str], ...]:
-        """The requirements, each with what is wrong with it: one selector is matched with many objects."""
+        """The requirements, each with its error or "". Cached, because one selector is matched with many objects."""
         return tuple((requirement, requirement_error(requirement)) for requirement in self.requirements())
 
 

@@ -6,13 +6,13 @@ from typing import Final
 from scorer.api.unstructured.json_object import dump_json
 
 LONGEST_QUOTE: Final = 64
-"""Characters of a value that a message repeats at most."""
+"""Maximum number of characters of a value that a message repeats."""
 
 LONGEST_NAME: Final = 256
-"""Characters of a name that a message repeats at most. No valid name is longer."""
+"""Maximum number of characters of a name that a message repeats. No valid name is longer."""
 
 LONGEST_LINE: Final = 4096
-"""Characters of one line of a message, and of one value in a report."""
+"""Maximum number of characters of one line of a message, and of one value in a report."""
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -23,7 +23,7 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, most: int = LONGEST_LINE) -> str:
-    """Return *text* with at most *most* characters."""
+    """Return *text* truncated to *most* characters."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
@@ -33,7 +33,7 @@ def format_count(count: int, noun: str) -> str:
 
 
 def quote(value: object) -> str:
-    """Write *value* as JSON for a message: at most 64 characters, nothing unprintable."""
+    """Write *value* as JSON for a message: printable, and truncated to 64 characters without its quotes."""
     if isinstance(value, str) and len(value) > LONGEST_QUOTE:
         value = value[: LONGEST_QUOTE - 3] + "..."
     try:
