@@ -170,7 +170,11 @@ class NodeDraining:
         return errors
 
     async def _attempt(self, pod: Pod, grace_seconds: int | None) -> None:
-        """Evict or delete a pod. Raises `StoreError` if the server refuses, or if another pod has that name."""
+        """Evict or delete a pod.
+
+        Raises:
+            StoreError: The server refuses, or another pod has that name.
+        """
         key = Key(pod.name, pod.namespace)
         try:
             if grace_seconds is None:

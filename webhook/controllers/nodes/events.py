@@ -127,7 +127,7 @@ _INVALID: Final = f'annotation {DO_NOT_DISRUPT} must be "true" or a positive dur
 
 
 def joined(notes: Iterable[Note]) -> Iterator[Note]:
-    """Merge *notes* of one object and one reason: an API server keeps only the first of several Events."""
+    """Yield *notes*, merged by object and reason: an API server keeps only the first of several Events."""
     by_event: dict[tuple[str, str, str, str], list[Note]] = {}
     for note in notes:
         by_event.setdefault((note.kind, note.namespace, note.name, note.reason), []).append(note)

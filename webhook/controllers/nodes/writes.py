@@ -141,7 +141,12 @@ class NodeCommands:
             await self._hub.delete(kinds.NODE_CLAIM, claim)
 
     async def _change(self, name: str, uid: str, change: Change) -> JsonObject | None:
-        """Change a node as stored: the cached one is trimmed. Return None if it was deleted or skipped."""
+        """Change a node as stored: the cached one is trimmed. Return None if it was deleted or skipped.
+
+        Raises:
+            NotServedError: The cluster does not serve nodes.
+            ConflictError: Other clients have changed the node between every read and write.
+        """
         cached = self._world.cache.get(kinds.NODE, name)
         for _ in range(_ATTEMPTS):
             try:

@@ -13,7 +13,7 @@ from webhook.kube.ports import ConflictError, NotFoundError, NotServedError, key
 
 
 async def mark_and_delete(hub: Hub, kind: Kind, document: JsonObject) -> None:
-    """Mark an object for removal, then delete that version; see `scorer.rollout.removal.marks`.
+    """Mark an object for removal, then delete that version. See `scorer.rollout.removal.marks`.
 
     Raises:
         ConflictError: Another client has written it since it was read. Nothing is deleted.

@@ -161,6 +161,10 @@ class OverrideController:
 
         A deleted override has no latest snapshot. Clusters that wait for their turn in a rollout keep the content that
         they have, made from the snapshots that their bindings name.
+
+        Raises:
+            TerminalError: The override cannot have snapshots.
+            StoreError: A write has failed. If the API server refuses a snapshot, the reason is noted on the override.
         """
         override = self._hub.cache.get(ref.kind, ref.name, ref.namespace)
         if override is None or is_deleting(override):

@@ -89,8 +89,8 @@ class ContentRemovals:
     ) -> ObjectJudgement | None:
         """Return the verdict on objects that are placed and no longer selected. None: disabled.
 
-        For an invalid selection only confirmed objects are removed. The result is None unless any are pending or
-        confirmed.
+        For an invalid selection, only confirmed objects are removed, and the result is also None if no removals
+        are pending or confirmed.
         """
         groups = snapshot_groups(children(self._hub.cache, family.resource_snapshot, family.ref(placement)))
         policy = self._policy.of(placement)

@@ -173,7 +173,11 @@ class RolloutController:
         yield from (ref for ref in placement_refs(self._hub.cache) if str(ref) == name)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
-        """Apply as much of the rollout as the strategy allows, then requeue."""
+        """Apply as much of the rollout as the strategy allows, then requeue.
+
+        Raises:
+            StuckError: The rollout cannot be planned, for example because a binding is invalid.
+        """
         family = FAMILY_OF[ref.kind]
         self._awaiting.discard(ref)
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)

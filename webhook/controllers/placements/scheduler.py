@@ -179,7 +179,12 @@ class SchedulerController:
         return all(has_current_status(record, "Scheduled", TRUE) for record in records)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
-        """Make the bindings of one placement match the present decision."""
+        """Make the bindings of one placement match the present decision.
+
+        Raises:
+            TerminalError: A binding contradicts itself, or several policy snapshots are labeled latest.
+            RetryError: The cache lags behind the hub, or the name of a new binding is taken.
+        """
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None:  # its bindings were deleted before its finalizer was removed

@@ -193,7 +193,12 @@ class WorkGenerator:
                 yield BindingRef.of(family, binding)
 
     async def reconcile(self, ref: BindingRef) -> Result:
-        """Make the Works of one binding match its snapshot, and its status match the Works."""
+        """Make the Works of one binding match its snapshot, and its status match the Works.
+
+        Raises:
+            TerminalError: The binding does not name its placement.
+            RetryError: The Works cannot be made yet, or a Work with the name of a new one exists.
+        """
         family = FAMILY_OF[ref.kind]
         binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)
         before = self._at_rest.pop(ref, None)  # dropped as soon as it is outdated: it references snapshots and Works

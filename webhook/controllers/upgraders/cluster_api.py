@@ -166,7 +166,12 @@ class ClusterApi:
         return MemberRef(name) if member_cluster is None else MemberRef.of(member_cluster)
 
     async def _cluster(self, kind: Kind, reference: ClusterApiRef) -> JsonObject:
-        """Return the Cluster of a member. Raises `NoClusterError` if it is missing, and the errors of the store."""
+        """Return the Cluster of a member.
+
+        Raises:
+            NoClusterError: There is no such Cluster.
+            StoreError: The hub fails to answer, or does not serve the kind.
+        """
         try:
             return await self._hub.store.get(kind, Key(reference.name, reference.namespace))
         except NotServedError:

@@ -114,7 +114,7 @@ class Simulated:
         return observation_of(request_done)
 
     def _ends(self, request: JsonObject, member: str) -> datetime | None:
-        """Return the end of an upgrade. None: disabled, it hangs."""
+        """Return the end of an upgrade. None: unlimited, it hangs."""
         if self._behaviour(member) == "hang":
             return None
         start = parse_time(str(metadata_of(request).get("creationTimestamp", "")))

@@ -117,7 +117,11 @@ class UpgradeProfileController:
             yield from (profile for profile in self._all() if profile.kind is UPGRADE_STRATEGY)
 
     async def reconcile(self, key: UpgradeDefinitionRef) -> Result:
-        """Reconcile one profile or strategy."""
+        """Reconcile one profile or strategy.
+
+        Raises:
+            TerminalError: The profile is invalid.
+        """
         document = self._hub.cache.get(key.kind, key.name)
         if document is None or is_deleting(document):
             return DONE
