@@ -283,7 +283,7 @@ class Cache:
         return end
 
     def on_return(self, kind: Kind, tell: Callable[[], None]) -> Callable[[], None]:
-        """Call *tell* when *kind* can be read again after an outage. Returns a function that unsubscribes."""
+        """Call *tell* when *kind* can be read again after an outage. Return a function that unsubscribes."""
         kind_cache = self.of_kind(kind)
         kind_cache.returned.append(tell)
 

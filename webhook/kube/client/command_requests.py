@@ -50,6 +50,6 @@ class CommandRequests:
         return document
 
     async def watch(self, _path: ApiPath, _query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
-        """Block without yielding any event."""
+        """Block until cancelled, without yielding any event."""
         await asyncio.Event().wait()
         yield {}, False

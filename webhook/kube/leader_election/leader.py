@@ -121,8 +121,8 @@ class Leader(LeaseClient):
         """Acquire the Lease, or renew it for *term*.
 
         Returns:
-            The end of the term on the clock. None if another candidate holds the Lease, or it is
-            unreachable (`trouble`).
+            The end of the term on the clock. None if another candidate holds the Lease, or it is unreachable
+            (`trouble`).
         """
         for _ in range(2):
             try:

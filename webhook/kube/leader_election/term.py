@@ -249,6 +249,9 @@ async def stop_work(tasks: Iterable[asyncio.Task[None]], seconds: float, end: Ca
         tasks: The work of a term.
         seconds: Timeout for them to stop.
         end: Called with the reason on timeout.
+
+    Raises:
+        asyncio.CancelledError: The caller was cancelled in the meantime.
     """
     tasks = tuple(tasks)
     reason = f"the work of a leader did not stop within {seconds:g} s"

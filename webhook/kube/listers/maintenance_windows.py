@@ -55,7 +55,7 @@ class MaintenanceWindows:
         )
 
     def subscribe(self, handler: Callable[[frozenset[str]], None]) -> Callable[[], None]:
-        """Call *handler* with the names of the members whose windows change. Returns a function that unsubscribes."""
+        """Call *handler* with the names of the members whose windows change. Return a function that unsubscribes."""
         return self._changed.subscribe(handler)
 
     def end(self) -> None:
