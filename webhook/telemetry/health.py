@@ -34,7 +34,7 @@ class Health:
         }
 
     async def keep_measuring(self) -> None:
-        """Measure *lag_seconds* until cancelled."""
+        """Measure the lag of the event loop until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + LAG_CHECK_SECONDS

@@ -165,6 +165,7 @@ class _Sorter:
         skipped: Locations of foreign documents, by category.
         unused: See `Repository`.
         kustomizations: The kustomizations among the files.
+        generated: Number of documents that got a generated name.
     """
 
     files: Files

@@ -155,7 +155,7 @@ def _check(folder: Path, files: Mapping[str, Iterable[str]], *, overwrite: bool)
 
 
 def _obstacles(folder: Path, files: Mapping[str, Iterable[str]]) -> Iterator[Path]:
-    """Yield other files in places that will be written. They are never replaced, even with *overwrite*."""
+    """Yield other files in places that will be written. They are never replaced, not even by an overwrite."""
     if (folder / FOLDER_MARKER).is_symlink():
         yield folder / FOLDER_MARKER
     for cluster, names in files.items():
