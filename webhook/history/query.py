@@ -29,7 +29,7 @@ class Query:
         since: Earliest last occurrence, inclusive.
         before: Latest last occurrence, exclusive.
         after: Sort key of the last entry on the previous page. Only older entries match.
-        limit: Longest page. The latest entries are returned.
+        limit: Maximum number of entries. The latest ones are returned.
         hidden: Kinds whose objects are excluded.
         in_namespaces: Kinds whose namespaced objects match. None: unlimited.
         cluster_scoped: Kinds whose cluster-scoped objects match. None: unlimited.

@@ -104,7 +104,7 @@ class MemberNodes:
             running.cancel()
 
     async def _wait_while_ours(self) -> None:
-        """Return once the cluster no longer belongs to this member. Errors are ignored until the next poll."""
+        """Wait until the cluster no longer belongs to this member. Errors are ignored until the next poll."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with suppress(StoreError):

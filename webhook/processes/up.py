@@ -178,7 +178,7 @@ class Up:
         return self.server.addresses.http_url
 
     async def wait(self) -> None:
-        """Return when the loop or the server stops by itself, which is a bug. Raises its error."""
+        """Wait until the loop or the server stops by itself, which is a bug. Raises its error."""
         assert self._running is not None
         server_task = asyncio.create_task(self.server.wait(), name="serving")
         done, _ = await asyncio.wait([self._running, server_task], return_when="FIRST_COMPLETED")

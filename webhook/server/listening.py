@@ -52,7 +52,7 @@ class Addresses:
 
     @property
     def dialled_url(self) -> str:
-        """`dialled` as a URL."""
+        """`dialled` as a URL. Empty without an HTTPS listener."""
         return _url("https", self.dialled) if self.dialled is not None else ""
 
     @property
@@ -74,7 +74,7 @@ class Running(Protocol):
         ...
 
     async def wait(self) -> None:
-        """Return when the server stops by itself, which is a bug. Raises its error."""
+        """Wait until the server stops by itself, which is a bug. Raises its error."""
         ...
 
     async def drain(self, hurry: asyncio.Event | None = None) -> None:

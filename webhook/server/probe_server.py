@@ -67,7 +67,7 @@ class ProbeServer:
         return Addresses(None, site.address)
 
     async def wait(self) -> None:
-        """Return when the work ends. Raises its error if it failed."""
+        """Wait until the work ends. Raises its error if it failed."""
         if self._running is not None:
             await asyncio.wait((self._running,))
             if not self._running.cancelled():
