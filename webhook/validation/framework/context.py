@@ -115,7 +115,9 @@ class HubView(Protocol):
         ...
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
-        """Return the objects of *kind* with an indexed label, in *namespace* or, if that is empty, cluster-scoped.
+        """Return the objects of *kind* whose indexed *label* has *value*.
+
+        They are in *namespace* or, if that is empty, cluster-scoped.
 
         The label may also be `SELECTED_OBJECTS`, with a `selection_key` as its value, or `PLACED_CONTENT`, with a value
         of `placed_in` or `placed_of`.

@@ -43,7 +43,7 @@ class PartialObject(Generic[Model]):
     """The readable parts of an object.
 
     Args:
-        view: The object with its broken parts replaced. None: unknown, the object cannot be repaired.
+        view: The object with its broken parts replaced. None: unknown, because the object cannot be repaired.
         errors: The errors of the model.
         broken: The paths of the replaced parts.
     """

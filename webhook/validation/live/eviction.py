@@ -50,7 +50,7 @@ def warn_about_idle_budget(
 def warn_about_closed_budget(
     document: JsonObject | None, _old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A budget under which no eviction can ever be allowed (X-82)."""
+    """A budget blocks every eviction (X-82)."""
     most, least = (dict_at(document, "spec").get(name) for name in ("maxUnavailable", "minAvailable"))
     closed = "the budget blocks every eviction"
     if _is_limit(most) and (most == 0 or percent(most) == 0):

@@ -56,7 +56,7 @@ def warn_about_taints(document: JsonObject | None, old: JsonObject | None, conte
 def warn_about_deletion(
     _document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A member cluster is deleted that still has placements (D-05, X-93)."""
+    """A member cluster that still has placements is deleted (D-05, X-93)."""
     if old is None or is_deleting(old):
         return
     names = {

@@ -83,11 +83,7 @@ def _cluster_labels(override: JsonObject, context: Context) -> Collection[Mappin
 
 
 class _PlacedContent:
-    """Content of placements, as far as one override may select it.
-
-    Raises:
-        UnknownStateError: The placements, or the content of one that the override is for, are unknown.
-    """
+    """Content of placements, as far as one override may select it."""
 
     def __init__(self, override: JsonObject, context: Context) -> None:
         self._override = override
@@ -103,6 +99,9 @@ class _PlacedContent:
         """Return the content of placements, those that the override is for first, until each target is placed.
 
         Other placements are only read to name those that place an unreached target.
+
+        Raises:
+            UnknownStateError: The placements, or the content of one that the override is for, are unknown.
         """
         matches: list[PlacedTargets] = []
         missing = set(self._targets)
@@ -191,7 +190,7 @@ class _PlacedContent:
             return None
 
     def _selectable(self) -> Iterator[tuple[tuple[str, str], Kind]]:
-        """Yield the kinds that the override selects, those of Namespaces and of envelopes among them."""
+        """Yield the kinds that the override selects, and those of Namespaces and envelopes."""
         for kind in (NAMESPACE, ENVELOPE, NAMESPACED_ENVELOPE):
             yield kind.group_kind, kind
         for target in self._targets:

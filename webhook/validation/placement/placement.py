@@ -93,7 +93,7 @@ def _judge_in_parts(
 ) -> Iterator[Finding] | None:
     """Return the findings about a placement without parsing its model, by `webhook.validation.placement.fast_path`.
 
-    None: unknown, the model of the whole object must be parsed.
+    None: unknown, so the model of the whole object must be parsed.
     """
     if not has_plain_metadata(new) or not _JUDGED_ANNOTATIONS.isdisjoint(dict_at(new, "metadata", "annotations")):
         return None
@@ -111,7 +111,7 @@ def _judge_in_parts(
 
 
 def _judge_change(rest: bytes, stored: Mapping[str, Any], *, namespaced: bool) -> Sequence[Finding] | None:
-    """Return the errors of changes to fixed fields. None: unknown, the model of the stored object must be parsed."""
+    """Return the errors of changes to fixed fields. None: unknown, so the model of the stored object must be parsed."""
     before = rest_of(stored.get("spec"))
     if before == rest:
         return ()
@@ -157,7 +157,7 @@ def validate_ignored_overrides(metadata: ObjectMeta, *, namespaced: bool) -> Ite
 
 
 def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) -> Iterator[Finding]:
-    """Yield the findings that need only the new spec. *namespaced*: of a ResourcePlacement."""
+    """Yield the findings that need only the new spec. *namespaced*: whether it is that of a ResourcePlacement."""
     yield from validate_resource_selectors(spec.resource_selectors, context, namespaced=namespaced)
     yield from validate_reporting_scope(spec, namespaced=namespaced)
     if spec.policy is not None:
