@@ -19,7 +19,7 @@ from webhook.validation.live.check import run_checks
 
 
 def stored_warnings(document: JsonObject, context: Context) -> list[FieldWarning]:
-    """Return the warnings about a stored object, by rule and path, without those that its users have acknowledged.
+    """Return the warnings about a stored object, sorted by rule and path, except those that users have acknowledged.
 
     Args:
         document: The stored object.

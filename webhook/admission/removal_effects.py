@@ -93,8 +93,8 @@ class PlacementLoss:
         warned: Items that leave with a warning.
         clusters: Clusters that lose content.
         orphaned: Whether the content remains on the clusters, and is no longer managed.
-        contents: Volume claims and other objects that are deleted with namespaces, in words, by digest.
         batch: All placed objects of the kind and namespace, for the deletion of a collection: one digest confirms them.
+        contents: Volume claims and other objects that are deleted with namespaces, in words, by digest.
     """
 
     owner: JsonObject

@@ -52,7 +52,7 @@ _HISTORY: Final = frozenset(
 
 
 def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Access, ...], ...]:
-    """Return the rights that a write needs: all of one alternative. Empty: none.
+    """Return alternatives of rights for a write: its author needs all rights of one. Empty: none are needed.
 
     Args:
         request: Request of a review, unchecked.

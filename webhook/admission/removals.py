@@ -160,7 +160,7 @@ def lacking_right(alternatives: Sequence[Sequence[Access]], context: Context, re
 
 
 class RemovalReviews:
-    """Evaluates writes by what they take off clusters.
+    """Reviews what writes remove from clusters.
 
     Args:
         rights: Reviews the rights of the author, such as to read a placement.
@@ -186,8 +186,8 @@ class RemovalReviews:
 
         Args:
             request: Request of the review.
-            losses: By the cache.
-            context: With the author.
+            losses: Content that placements lose by it, according to the cache.
+            context: Inputs of the rules, including the author.
         """
         if any(loss.pending for loss in losses):
             owners = await asyncio.gather(*(self._stored(loss.owner, request) for loss in losses[:MOST_READ]))

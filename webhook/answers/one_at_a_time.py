@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 QUEUE_TIMEOUT_SECONDS: Final = 20.0
-"""Time that a plan waits for earlier ones."""
+"""Maximum time that a plan waits for earlier ones."""
 MOST_WAITING: Final = 8
 """Maximum number of waiting plans. Each may be large, and all of them are in memory."""
 

@@ -121,7 +121,7 @@ class UpgradeOrders:
         self._record = record
 
     async def start(self, name: str, user: UserInfo) -> Ordered:
-        """Start or restart a run. A run that has already started is refused. See `_order` for the errors."""
+        """Start or restart a run. A run that is already started is refused. See `_order` for the errors."""
         token = secrets.token_hex(_TOKEN_BYTES)
 
         def order(run: ClusterUpgradeRun) -> JsonObject | None:

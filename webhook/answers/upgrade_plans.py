@@ -114,7 +114,7 @@ class HubUpgradePlanner:
     """Plans over a cache, without writing anything.
 
     Args:
-        cache: The hub's objects. The required kinds are added to its watches, as far as the account may read them.
+        cache: The hub's objects.
         upgrades: The upgrade runs of that hub.
         windows: Maintenance windows.
         now: The clock.
