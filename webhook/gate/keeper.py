@@ -135,7 +135,7 @@ class ReservationKeeper:
             cluster: The member.
             claimant: Holder of the reservation.
             seconds: 10 to 3600.
-            judge: Its exceptions propagate.
+            judge: Returns the kind of disruption. Its exceptions propagate.
             look: Refreshes the inputs of *judge*.
 
         Raises:

@@ -159,11 +159,11 @@ class LeaseReservations:
         Args:
             gate: Gate of the thing.
             thing: Its name there.
-            look: Called in each attempt after the Lease was read, and before *decide*. So it sees every change made
-                under a reservation that is no longer in the Lease.
             decide: Called with the active reservations, again in each attempt after a conflict. Its exceptions
                 propagate. If an earlier attempt was stored and its answer lost, *decide* finds its own reservation
                 there.
+            look: Called in each attempt after the Lease was read, and before *decide*. So it sees every change made
+                under a reservation that is no longer in the Lease.
 
         Returns:
             The active reservations afterwards.

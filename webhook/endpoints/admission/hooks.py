@@ -308,7 +308,7 @@ class ReviewHandler:
         return handle
 
     def _is_ready(self) -> bool:
-        """Whether all caches have been filled once. True is cached, because it never reverts."""
+        """Return whether all caches have been filled once. True is cached, because it never reverts."""
         self._has_been_synced = self._has_been_synced or self._synced()
         return self._has_been_synced
 

@@ -68,7 +68,7 @@ DISRUPTING_KINDS: Final = frozenset(
 
 REVIEW_AGAIN_SECONDS: Final = 5
 QUEUE_TIMEOUT_SECONDS: Final = 5.0
-"""Time that a token waits for the reviews of earlier tokens from the same address."""
+"""Maximum time that a token waits for the reviews of earlier tokens from the same address."""
 LONGEST_NAME: Final = 320
 
 REALM: Final = 'Bearer realm="harbormaster"'

@@ -111,7 +111,7 @@ class Api:
             route: Its template, such as ``/v1/clusters/*``: the path that RBAC rules name, and a metrics label.
             handler: Handles the requests.
             surface: Determines the limits, and the label of the metrics.
-            when_synced: False: call the handler even before the caches are filled.
+            when_synced: Whether requests are refused until the caches are filled.
             open_to_all: Whether the response holds no data, so callers need not authenticate.
         """
         endpoint = _Endpoint(_READ, route, surface, when_synced, open_to_all, _READ if _is_question(path) else _NONE)
@@ -246,7 +246,7 @@ class Api:
         """Read the request body as *model*.
 
         Raises:
-            ProblemError: Not JSON, too large, too slow, or not valid for the model. Lists every error.
+            ProblemError: The body is not JSON, too large, too slow, or not valid for the model. Lists every error.
         """
         return await self.read_as(request, lambda _: model)
 

@@ -98,7 +98,7 @@ class Bodies:
             vouched: Whether the sender has authenticated.
 
         Raises:
-            BodyTooLargeError: Longer than *limit*. If Content-Length already exceeds it, nothing is read.
+            BodyTooLargeError: The body is longer than *limit*. If Content-Length already exceeds it, nothing is read.
             BodyTimeoutError: The body did not arrive within *seconds*.
             BrokenBodyError: The client disconnected, or its chunks are malformed.
             BodyMemoryError: No memory is left for it.

@@ -50,7 +50,7 @@ class Continuation:
         """Return the start of the page of *token*. The empty token is the first page.
 
         Raises:
-            ContinueExpiredError: Not a token for this query and revision.
+            ContinueExpiredError: The token is not for this query and revision.
         """
         if not token:
             return 0

@@ -67,7 +67,7 @@ class KeyedSemaphore:
     """A semaphore per key: *limit* callers enter concurrently, and the next one waits until one of them leaves.
 
     Args:
-        limit: At least 1.
+        limit: Maximum number of concurrent callers per key, at least 1.
     """
 
     def __init__(self, limit: int) -> None:
