@@ -14,7 +14,7 @@ class OwnerToken:
     """The only token of the hub. It grants all permissions.
 
     Args:
-        token: Not empty.
+        token: The token. If it is empty, `ValueError` is raised.
     """
 
     def __init__(self, token: str) -> None:

@@ -148,7 +148,7 @@ def parse_field_selector(text: str, selectable: Mapping[str, _Field]) -> Callabl
         A function that returns whether every term holds for a stored object.
 
     Raises:
-        ValueError: Not a selector, or one by an unsupported field.
+        ValueError: The text is not a selector, or selects by an unsupported field.
     """
     terms: list[tuple[_Field, str, bool]] = []
     for term in filter(None, text.split(",")):

@@ -20,12 +20,12 @@ as plain text instead of ``{value: …}``. Without ``available``, everything all
 placed objects are subtracted from ``available``. The member reports its namespaces only with ``status.namespaces``,
 which may be empty.
 
-**Behaviour.** Annotation ``harbormaster.dev/simulate`` of the MemberCluster, comma-separated:
+**Behavior.** Annotation ``harbormaster.dev/simulate`` of the MemberCluster, comma-separated:
 
-* ``silent``: its agent does nothing; its last report is what was written, heartbeat included;
-  ``silent=14m``: the last heartbeat was 14 minutes before the member was added;
-  when it is deleted, the hub waits for it as for any agent that does not answer;
-* ``unhealthy``: its API server is not ready;
+* ``silent``: its agent does nothing. Its last report is what was written, including the heartbeat. With
+  ``silent=14m``, the last heartbeat was 14 minutes before the member was added. When the member is deleted, the hub
+  waits for it as for any agent that does not answer.
+* ``unhealthy``: its API server is not ready.
 * ``leaving``: the MemberCluster is deleted as soon as its state is Join, and remains, because it gets the finalizer
   ``harbormaster.dev/simulate-leaving``.
 

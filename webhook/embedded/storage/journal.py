@@ -100,6 +100,9 @@ class Journal:
         """Yield version, kind and body of every existing object, oldest write first.
 
         Call it once, before any other method.
+
+        Raises:
+            StoreError: The file cannot be read.
         """
         newest: dict[tuple[KindId, Key], int] = {}
         try:
