@@ -46,10 +46,10 @@ class _Rivalry:
         written: Time of the pass that last changed the object.
         left: Fingerprint of the object after that write. Empty if the write failed, because the other writer was
             faster.
+        since: Time of the pass that first saw the fingerprint *seen*.
         undone: Consecutive reverted changes of the other writer.
         rival: The other writer.
         seen: Fingerprint of the object when it was last read.
-        since: Time of the pass that first saw that fingerprint.
         failed: Fingerprint of the object before a failed write. Empty if the write succeeded.
     """
 

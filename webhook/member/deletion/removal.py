@@ -193,6 +193,7 @@ async def remove_content(
         limits: Objects that the agent must not touch.
 
     Raises:
+        NotReleasedError: An object cannot be released or read, so nothing may be deleted.
         StoreError: The hub or the member did not answer: retry later.
     """
     action = removal_action(content)

@@ -63,9 +63,9 @@ class HeartbeatFigures:
         statements: Further conditions, after those of the collection.
         observed: Time of the collection. None means the time of the heartbeat.
         keeps_others: Whether to keep properties of the last report that *properties* lacks.
-        namespace_contents: Namespace to the counts of its content. None: unknown, not collected.
-        without_work: AppliedWorks without a Work on the hub, with the number of their objects. None: unknown.
         usage_known: Whether the sums are known. If False, the sums of the last report are kept.
+        without_work: AppliedWorks without a Work on the hub, with the number of their objects. None: unknown.
+        namespace_contents: Namespace to the counts of its content. None: unknown, not collected.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)

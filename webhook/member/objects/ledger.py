@@ -71,9 +71,9 @@ def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = Fal
     Args:
         work: The Work, or its last state.
         owner: AppliedWork of the Work, if it exists.
-        compared: Include objects that were only compared. Such an object is not a left-over when its Work drops it.
-            However, releases up to 0.1.0 took objects over before they compared them, and such an object would be
-            collected with its owner.
+        compared: Whether to include objects that were only compared. Such an object is not a left-over when its Work
+            drops it. However, releases up to 0.1.0 took objects over before they compared them, and such an object
+            would be collected with its owner.
     """
     identifiers = [
         entry.get("identifier") or {}
@@ -143,6 +143,10 @@ async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonO
 
     *change* decides and writes at the version that it gets, so its decision is valid for the version that it
     overwrites.
+
+    Raises:
+        ConflictError: Other clients wrote the object during every attempt.
+        StoreError: The member did not answer.
     """
     for attempt in range(ATTEMPTS):
         try:

@@ -86,9 +86,9 @@ class AppliedObjects:
         member: Store of the objects.
         served: The kinds that the member serves.
         wake: Enqueues a Work.
+        us: The identity of this member. Only its AppliedWorks count as `applied_works`.
         clock: A monotonic clock, in seconds.
         sleep: Sleeps for a number of seconds.
-        us: The identity of this member. Only its AppliedWorks count as `applied_works`.
     """
 
     def __init__(
