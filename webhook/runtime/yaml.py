@@ -224,7 +224,7 @@ def resolve_plain(text: str) -> Any:
     """Return the value of *text* without quotes: null, a boolean, a number, else the text itself.
 
     Raises:
-        ValueError: A number that JSON cannot hold.
+        ValueError: *text* is a number that JSON cannot represent.
     """
     if text in _WORDS:
         return _WORDS[text]

@@ -46,7 +46,7 @@ def check_url(url: str, example: str) -> str:
     """Return the URL of an external service unchanged. Empty: disabled.
 
     Args:
-        url: With a scheme, a host, perhaps a port, and no user and no fragment.
+        url: URL with a scheme, a host and optionally a port, without user and fragment.
         example: Example of such a URL, for the message.
 
     Raises:

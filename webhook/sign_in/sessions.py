@@ -60,7 +60,7 @@ class PendingSignIn:
 
     @classmethod
     def new(cls) -> "PendingSignIn":
-        """Start a sign-in."""
+        """Return a sign-in that starts now, with random values."""
         return cls(*(secrets.token_urlsafe(_RANDOM_BYTES) for _ in range(3)))
 
 

@@ -72,7 +72,7 @@ _LIBRARY: Final = _library()
 
 
 def allocated() -> Allocated | None:
-    """Return the memory of the allocator. None: unknown, the C library is not a recent glibc."""
+    """Return the memory of the allocator. None: unknown, because the C library is not a recent glibc."""
     if _LIBRARY is None:
         return None
     info = _LIBRARY.mallinfo2()
