@@ -89,7 +89,7 @@ class ClusterAffinityPlugin:
         return FilterRejection(self.name, Category.AFFINITY_MISMATCH, text + more, next(single, ""))
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
-        """Return the sum of the points of all preferred terms. None: no preferred terms."""
+        """Return the sum of the points of all preferred terms, or None without such terms."""
         total: IntColumn | None = None
         for term in self.preferred:
             points = term.points(cycle.fleet, rows)

@@ -59,7 +59,7 @@ def member_contents(namespaces: Iterable[str], counts: Iterable[NamespaceCounts 
 
     Args:
         namespaces: Their names.
-        counts: Counts of each member. None: the member has not reported any.
+        counts: Counts of each member. None: unknown, because the member has not reported any.
     """
     names = sorted(namespaces)
     if not names:

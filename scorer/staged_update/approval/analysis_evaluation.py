@@ -292,7 +292,7 @@ def _mark(check: Check) -> str:
 
 
 def _success_time(request: JsonObject, check: Check) -> datetime | None:
-    """Return the time since which this check has been met, according to the request. None: it is not met."""
+    """Return the time since which this check has been met, according to the request, or None if it is not met."""
     condition = current_condition(request, ANALYZED) or {}
     if condition.get("status") != TRUE or not text_at(condition, "message").endswith(_mark(check)):
         return None

@@ -289,7 +289,7 @@ class _Turn:
         return None
 
     def _refused_until(self) -> datetime | None:
-        """Return the end of the backoff after a retryable refusal, or None if there is none or it has passed."""
+        """Return the end of the backoff after a retryable refusal, or None if it has passed or there was no refusal."""
         if self.entry.operation_id or self.entry.completion_time is None:
             return None
         retry_at = self.entry.completion_time + REJECTED_RETRY

@@ -82,7 +82,7 @@ def schedule(ev: Evaluation, stage: StageWork) -> None:
 
 
 def _round(ev: Evaluation, stage: StageWork, queues: dict[str, _Queue], checks: Checks) -> list[_Offer]:
-    """Return one offer of each group with a free slot, sorted by tier. Empty if the run has been halted meanwhile."""
+    """Return one offer of each group with a free slot, sorted by tier. Empty if a check has halted the run."""
     offers = []
     for group in stage.groups:
         if not _is_open(group) or group.running >= group.status.max_concurrency:

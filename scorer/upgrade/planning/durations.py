@@ -91,7 +91,7 @@ class _Peers:
         self._sums = [0.0, *accumulate(self._samples)]
 
     def estimate(self, nodes: int) -> Estimate | None:
-        """Return an estimate from the clusters with half to twice as many nodes, or None if there are none."""
+        """Return an estimate from the clusters with half to twice as many nodes, or None without such clusters."""
         first, last = bisect_left(self._nodes, -(-nodes // 2)), bisect_right(self._nodes, nodes * 2)
         if first == last:
             return None
