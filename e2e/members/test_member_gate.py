@@ -133,7 +133,7 @@ async def test_an_eviction_waits_for_an_upgrade_and_goes_on_when_it_is_over(hub)
         assert await said(hub, "off") == [("Valid", "True")]
         before = await hub.store.get(EVICTION, Key("off"))
         message = before["status"]["conditions"][0]["message"]
-        assert message == "the placement may be evicted, but waits: member a is being upgraded by run v131"
+        assert message == "the eviction is allowed, but waits: member a is being upgraded by run v131"
         await controller.reconcile("off")
         assert await said(hub, "off") == [("Valid", "True")]
         after = await hub.store.get(EVICTION, Key("off"))

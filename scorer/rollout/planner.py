@@ -273,7 +273,7 @@ def plan_rollout(
 def blocked_reason(plan: RolloutPlan, binding: BindingView) -> str:
     """Return why one of ``plan.blocked`` has to wait: the limits, and the clusters that come first or are not ready."""
     budget = plan.budget
-    room = f"{max(0, budget.max_to_remove)} may be removed now"
+    room = f"{max(0, budget.max_to_remove)} may be updated or removed now"
     if binding.state is BindingState.SCHEDULED:
         room = f"{max(0, budget.max_to_add)} may be added now"
     message = f"waiting: {budget.ready} of {budget.target} clusters are ready, so {room}"

@@ -382,9 +382,10 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
         if among(bindings):
             return MemberAnswer(MemberReason.ALLOWED, f"{ref} may {action} on cluster {cluster}", detail)
     if among(plan.blocked) or among(plan.deferred_removals):
+        first = ", and other clusters come first" if plan.update or plan.bind or plan.remove else ""
         message = (
             f"{budget.ready} of {budget.target} clusters of {ref} are ready, so {detail['mayBeTakenAway']} may be "
-            f"removed and {detail['mayBeAdded']} added, and other clusters come first"
+            f"updated or removed, and {detail['mayBeAdded']} added{first}"
         )
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail, after)
     if plan.action is Action.NO_SNAPSHOT:

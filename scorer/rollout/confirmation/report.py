@@ -58,6 +58,7 @@ CONFIRMATION_BYPASSED: Final = "RemovalConfirmationBypassed"
 """Reason of the Event about pending removals that proceed because confirmation was switched off."""
 UNCONFIRMED_REASONS: Final = (REMOVED_WITH_WARNING, CONFIRMATION_BYPASSED, CONTENT_ORPHANED)
 """Reasons of the Events about content whose removal no user has confirmed."""
+_UNTIL_CONFIRMED: Final = " until confirmed: "
 _LONGEST_MESSAGE: Final = 16_384
 _MOST_NAMED: Final = 10
 
@@ -104,7 +105,7 @@ def pending_message(
             break
         entries.append(entry)
     more = f" and {len(groups) - len(entries)} more" if len(groups) > len(entries) else ""
-    message = f"{effects} until confirmed: {', '.join(entries)}{more}"
+    message = f"{effects}{_UNTIL_CONFIRMED}{', '.join(entries)}{more}"
     bindings = list(bindings)
     problem = confirmation_problem(placement, now) or _spent_problem(placement, groups, now, bindings)
     problems = [f"{CONFIRM_REMOVAL}: {problem}"] if problem else []
@@ -115,7 +116,7 @@ def _restored_hub(bindings: Iterable[JsonObject]) -> Iterator[str]:
     """Yield which clusters hold Works that are older than what was applied, because the hub was restored."""
     bindings_behind = (binding for binding in bindings if holds_older(conditions_of(binding)))
     if names := sorted(text_at(binding, "spec", "targetCluster") for binding in bindings_behind):
-        yield f"older Works are held on {_name_list(names)}: {ACCEPT_OLDER_UNTIL} accepts them, and confirms no removal"
+        yield f"older Works are held on {_name_list(names)}: {ACCEPT_OLDER_UNTIL} accepts them, but confirms no removal"
 
 
 def _effects(items: Sequence[RemovalItem]) -> Iterable[str]:
@@ -158,7 +159,7 @@ def _spent_problem(
     if spent_digests:
         until = max(record.until[spent_digests[0]] for record in records if spent_digests[0] in record.until)
         return (
-            f"{spent_digests[0]} was carried out before: it counts again in a confirmation that expires after "
+            f"{spent_digests[0]} has been carried out before. To confirm it again, set an expiry after "
             f"{format_time(until)}"
         )
     if room_for_digests(placement, now) == 0:
@@ -318,7 +319,9 @@ def bypassed_event(placement: JsonObject) -> Event | None:
     if pending is None or pending.get("reason") != CONFIRMATION_REQUIRED:
         return None
     source = f"the annotation {REMOVAL_CONFIRMATION}" if annotation(placement, REMOVAL_CONFIRMATION) else "the settings"
-    message = f"{source} switched confirmation off, and these removals proceed: {pending.get('message')}"
+    # Without the effect, which no longer holds.
+    _, _, removals_text = str(pending.get("message")).rpartition(_UNTIL_CONFIRMED)
+    message = f"{source} switched confirmation off. These pending removals proceed: {removals_text}"
     return Event(CONFIRMATION_BYPASSED, message[:1024], "Warning")
 
 

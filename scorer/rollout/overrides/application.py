@@ -136,7 +136,9 @@ class _SnapshotOverride:
         except PatchError as error:
             return self._error(content, rule, at, error.position, str(error))
         if _identity(result) != _identity(content):
-            return OverrideError(f"{self._object_place(content, at)}: changes apiVersion, kind, name or namespace")
+            return OverrideError(
+                f"{self._object_place(content, at)}: must not change apiVersion, kind, name or namespace"
+            )
         return result
 
     def _object_place(self, content: JsonObject, at: int) -> str:

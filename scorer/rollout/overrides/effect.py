@@ -187,7 +187,7 @@ class _SelectorJudge:
         place = f" in {target.namespace}" if target.namespace else ""
         others = sorted(each.ref.name for each in self._placed if target in each.targets)
         if self._named and others:
-            message = f"{quote(self._named)} places no {_title(target)}{place}; {_listed(others)} does"
+            message = f"{quote(self._named)} places no {_title(target)}{place}; {_listed(others)}"
             return IneffectivePart(_PLACEMENT, message, OBJECT_RULE)
         places = f"{quote(self._named)} places no such" if self._named else "no placement places such a"
         message = f"{quote(target.name)}: {places} {target.kind}{place} yet{self._nearest(target)}"
@@ -213,8 +213,8 @@ def _title(target: OverrideTarget) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the first of some names, with the number of the others."""
-    return names[0] if len(names) == 1 else f"{names[0]} or {len(names) - 1} more"
+    """Return the first of some names with the number of the others, and the verb."""
+    return f"{names[0]} does" if len(names) == 1 else f"{names[0]} and {len(names) - 1} more do"
 
 
 def _closest_kind(target: OverrideTarget, kinds: Iterable[Kind]) -> str:

@@ -112,12 +112,18 @@ def judge_eviction(
         return Eviction(
             binding.name,
             EvictionReason.EXECUTED,
-            "none of its content there is running, so that no budget applies",
+            _exemption(binding),
             deletes=True,
         )
     if budget is None:
         return Eviction(binding.name, EvictionReason.EXECUTED, "there is no disruption budget", deletes=True)
     return _budget_outcome(binding, bindings, budget, kind, policy.get("numberOfClusters") or 0)
+
+
+def _exemption(binding: BindingView) -> str:
+    """Return why no budget applies to a binding that has failed or reports differences instead of applying."""
+    state = "has failed on the cluster" if is_failed(binding) else "only reports differences on the cluster"
+    return f"the placement {state}, so no budget applies"
 
 
 def _invalid(message: str) -> Eviction:
@@ -131,7 +137,8 @@ def _budget_outcome(
     max_unavailable, min_available = limits.get("maxUnavailable"), limits.get("minAvailable")
     picks_all = kind == PlacementType.PICK_ALL
     if picks_all and (max_unavailable is not None or isinstance(min_available, str)):
-        message = f"budget {name} is invalid for a PickAll placement: minAvailable must be an integer"
+        rule = "maxUnavailable must not be set" if max_unavailable is not None else "minAvailable must be an integer"
+        message = f"budget {name} is invalid for a PickAll placement: {rule}"
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, message, name)
     total = len(bindings)
     available = sum(view.status(AVAILABLE) == TRUE for view in bindings)
@@ -231,7 +238,7 @@ def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> J
         conditions = [eviction_condition(VALID, EvictionReason.INVALID, f"{names}: {outcome.message}", good=False)]
     else:
         conditions = [
-            eviction_condition(VALID, EvictionReason.VALID, "the placement may be evicted", good=True),
+            eviction_condition(VALID, EvictionReason.VALID, "the eviction is valid", good=True),
             eviction_condition(EXECUTED, outcome.reason, outcome.message, good=outcome.executed),
         ]
     return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), conditions)}

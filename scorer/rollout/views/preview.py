@@ -307,8 +307,7 @@ def _blocker_text(budget: RollingUpdateBudget, picked: int) -> str:
     absent = f"{lacking} cannot be picked, " if lacking else ""
     return (
         f"{budget.ready} of {budget.target} clusters are ready, {budget.can_be_ready} can be, {absent}and the limits "
-        "allow "
-        f"{removable} to be removed and {max(0, budget.max_to_add)} to be added"
+        f"allow {removable} to be updated or removed, and {max(0, budget.max_to_add)} to be added"
     )
 
 

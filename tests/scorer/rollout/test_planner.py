@@ -96,12 +96,12 @@ def test_why_a_binding_is_blocked_names_who_goes_first_and_then_who_is_not_ready
     fleet = [old(name) for name in "abcdef"]
     first = plan(("PickN", 6), fleet)
     assert blocked_reason(first, first.blocked[0]) == (
-        "waiting: 6 of 6 clusters are ready, so 2 may be removed now; a, b first"
+        "waiting: 6 of 6 clusters are ready, so 2 may be updated or removed now; a, b first"
     )
     second = plan(("PickN", 6), [make_binding("a", health="failed"), make_binding("b", health="rolling"), *fleet[2:]])
     assert (second.update, clusters(second.unready)) == ((), ["a", "b"])
     assert blocked_reason(second, second.blocked[0]) == (
-        "waiting: 4 of 6 clusters are ready, so 0 may be removed now; not ready: a, b"
+        "waiting: 4 of 6 clusters are ready, so 0 may be updated or removed now; not ready: a, b"
     )
     added = make_binding("x", "Scheduled", "none", snapshot="")
     full = plan(("PickN", 6), [*(make_binding(name, health="rolling") for name in "abcdef"), added], maxSurge=0)

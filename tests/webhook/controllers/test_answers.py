@@ -52,7 +52,9 @@ async def test_a_stopped_rollout_says_why_it_stands_still_since_when_and_which_r
         (updated,) = (entry["cluster"] for entry in found["clusters"] if entry["serves"] != "old")
         assert f". {updated}: Deployment shop/web: " in found["why"]
         assert found["why"].startswith(f"no progress since {found['stalledSince']}")
-        assert why_old(world) == {f"waiting: 3 of 4 clusters are ready, so 0 may be removed now; not ready: {updated}"}
+        assert why_old(world) == {
+            f"waiting: 3 of 4 clusters are ready, so 0 may be updated or removed now; not ready: {updated}"
+        }
         before = world.hub.writes, world.store.resource_version
         world.again()
         await world.until(lambda: True)

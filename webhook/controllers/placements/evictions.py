@@ -182,7 +182,7 @@ class EvictionController:
 
     def _wait(self, eviction: JsonObject, hold: Hold) -> Result:
         """Report what an eviction waits for, once."""
-        status = waiting_status(eviction, f"the placement may be evicted, but waits: {hold.message}", self._now())
+        status = waiting_status(eviction, f"the eviction is allowed, but waits: {hold.message}", self._now())
         if status != status_of(eviction):
             self._hub.report(EVICTION, eviction, status)
             self._record(eviction, Event("EvictionWaits", f"waits: {hold.message}"))

@@ -24,8 +24,8 @@ def test_a_confirmation_that_counts_needs_no_word():
 def test_a_digest_that_was_carried_out_is_named_with_the_time_from_which_it_counts():
     record = CarriedOut().with_digests([DIGEST], NOW + HOUR).format()
     message = pending_message(make_placement(confirm(DIGEST), record), [ITEM], NOW)
-    assert f"{DIGEST} was carried out before" in message
-    assert message.endswith("expires after 2026-11-29T13:00:00Z")
+    assert f"{DIGEST} has been carried out before. To confirm it again" in message
+    assert message.endswith("set an expiry after 2026-11-29T13:00:00Z")
     renewed = make_placement(confirm(DIGEST, expiry=NOW + 2 * HOUR), record)
     assert "carried out" not in pending_message(renewed, [ITEM], NOW)
 
@@ -42,5 +42,5 @@ def test_one_message_names_a_restored_hub_as_well():
     binding = {"metadata": {"name": "b"}, "spec": {"targetCluster": "lion"}, "status": {"conditions": conditions}}
     message = pending_message(make_placement(), [ITEM], NOW, [binding])
     assert message.endswith(
-        "older Works are held on lion: harbormaster.dev/accept-older-until accepts them, and confirms no removal"
+        "older Works are held on lion: harbormaster.dev/accept-older-until accepts them, but confirms no removal"
     )

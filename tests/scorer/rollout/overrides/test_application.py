@@ -190,7 +190,7 @@ def test_variables_without_meaning(value, words):
                 "clusterSelector": EVERYWHERE,
                 "jsonPatchOverrides": [{"op": "replace", "path": "/kind", "value": "Secret"}],
             },
-            ["changes apiVersion, kind, name or namespace"],
+            ["must not change apiVersion, kind, name or namespace"],
             id="another-object",
         ),
     ],

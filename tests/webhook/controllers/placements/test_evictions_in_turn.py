@@ -139,7 +139,7 @@ async def test_it_waits_while_the_member_is_upgraded_and_goes_on_afterwards(stor
         await process.settle()
         assert await conditions(store, name) == [VALID]
         said = "waits: member a is being upgraded by run v131"
-        assert await message_of(store, name) == f"the placement may be evicted, but {said}"
+        assert await message_of(store, name) == f"the eviction is allowed, but {said}"
         assert gate.told == [("EvictionWaits", said)]
         assert not await is_going(store, "web-a")
         assert (await store.list(LEASE)).items == ()
@@ -400,7 +400,7 @@ async def test_in_the_loop_an_eviction_goes_on_when_a_reservation_is_given_back(
         name = await add_eviction(world.store, "a")
         await world.until(lambda: bool((world.cache.get(EVICTION, name) or {}).get("status")))
         assert await message_of(world.store, name) == (
-            "the placement may be evicted, but waits: member a is reserved for Upgrade by tool"
+            "the eviction is allowed, but waits: member a is reserved for Upgrade by tool"
         )
         await tool.give_back("a")
         await world.until(lambda: not list(world.store.objects(LEASE)) and world.view("web")["available"] == 2)
