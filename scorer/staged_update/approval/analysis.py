@@ -194,7 +194,7 @@ class _Stage(_Strict):
     @model_validator(mode="after")
     def _check_one(self) -> Self:
         if (self.query is None) == (self.object is None):
-            raise PydanticCustomError("one", "must have either query or object")
+            raise PydanticCustomError("one", "must have exactly one of query and object")
         return self
 
     def check(self) -> Check:
@@ -228,7 +228,7 @@ def read_analysis(text: str, namespace: str) -> Mapping[str, Check]:
     for stage, check in checks.items():
         if isinstance(check, ObjectCheck) and namespace and check.namespace not in ("", namespace):
             path = f"{stage}.object.namespace: {quote(check.namespace)}"
-            raise AnalysisError(f"{path}: must be {namespace}, the namespace of what carries the annotation")
+            raise AnalysisError(f"{path}: must be {namespace}, the namespace of the annotated object")
     return checks
 
 

@@ -121,7 +121,7 @@ def read_answer(answer: object, now: datetime) -> Observation:
     """
     if text_at(answer, "status") == "error":
         message = text_at(answer, "error") or text_at(answer, "errorType") or "no reason given"
-        return NotSeen("QueryFailed", f"the query was refused: {printable(message[:_LONGEST_ERROR])}", failed=True)
+        return NotSeen("QueryFailed", f"the query failed: {printable(message[:_LONGEST_ERROR])}", failed=True)
     data = dict_at(answer, "data")
     kind, result = text_at(data, "resultType"), list_at(data, "result")
     if text_at(answer, "status") != "success" or kind not in ("scalar", "vector"):
@@ -143,10 +143,11 @@ def _read_sample(sample: list[Any], now: datetime) -> Observation:
     except (TypeError, ValueError, OverflowError):
         return NotSeen("AnswerUnreadable", "the answer has no sample of a time and a number", failed=True)
     if not math.isfinite(value):
-        return NotSeen("NotANumber", f"the query returned {value}, which is not a number")
+        return NotSeen("NotANumber", f"the query returned {value}, which is not a finite number")
     age = now.timestamp() - time
     if not abs(age) <= OLDEST.total_seconds():
-        return NotSeen("Stale", "the sample is older than 5 minutes")
+        skew = "in the future: check the clocks of the endpoint and the loop" if age < 0 else "old"
+        return NotSeen("Stale", f"the sample is more than 5 minutes {skew}")
     return Number(value)
 
 

@@ -154,7 +154,7 @@ def _content(
     selection = facts.selection
     if isinstance(selection, InvalidSelection):
         raise RunFailedError(
-            RunFailureCause.SELECTION_INVALID, f"the placement selects nothing valid: {selection.message}"
+            RunFailureCause.SELECTION_INVALID, f"the selection of the placement is invalid: {selection.message}"
         )
     if selection is None:
         raise NotYetError("the selected objects of the placement are not known yet")
@@ -183,8 +183,8 @@ def _pinned_snapshot(index: str, groups: Sequence[SnapshotGroup], placement: Jso
     if group is None or group.master is None:
         indices = ", ".join(str(group.index) for group in groups if group.master is not None) or "none"
         subject = f"resource snapshot {index} of placement {name_of(placement)}"
-        missing = "does not exist" if group is None else "has no master"
-        message = f"{subject} {missing}; retained are: {indices[:200]}"
+        missing = "does not exist" if group is None else "is incomplete: its master snapshot does not exist"
+        message = f"{subject} {missing}. Retained: {indices[:200]}"
         raise RunFailedError(RunFailureCause.RESOURCE_SNAPSHOT_NOT_FOUND, message)
     if not group.is_complete:
         raise NotYetError(f"resource snapshot {index} is still being created")

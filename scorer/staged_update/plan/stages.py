@@ -168,7 +168,7 @@ def _sort_clusters(stage: StageConfig, clusters: Sequence[str], members: Mapping
     if bad := [name for name, number in numbers.items() if number is None]:
         text = ", ".join(f"{name} ({members[name].get(key, '')!r})" for name in bad[:MOST_NAMED])
         count = format_count(len(bad), "cluster")
-        message = f"sortingLabelKey of stage {stage.name}: label {key} is not an integer on {count}: {text}"
+        message = f"sortingLabelKey of stage {stage.name}: label {key} is missing or not an integer on {count}: {text}"
         raise RunFailedError(RunFailureCause.SORTING_LABEL_INVALID, message)
     return tuple(sorted(clusters, key=lambda name: (numbers[name] or 0, name)))
 

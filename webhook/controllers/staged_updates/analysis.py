@@ -53,6 +53,7 @@ from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError, ServedKinds, StoreError
 from webhook.settings.analysis import AnalysisOptions
+from webhook.settings.environment import PREFIX
 
 REFRESH_SECONDS: Final = 60.0
 """Minimum interval between two discoveries of the kinds that the hub serves."""
@@ -185,10 +186,10 @@ class AnalysisController:
 
     async def _read(self, check: ObjectCheck, home: str) -> Observation:
         kind = await self._kind_of(check)
-        if kind is None or _word(kind) not in self._options.kinds:
-            return NotSeen(
-                "KindNotAllowed", f"kind {check.kind} of {check.api_version} is not in the settings of the loop"
-            )
+        if kind is None:
+            return NotSeen("KindNotAllowed", f"the hub does not serve kind {check.kind} of {check.api_version}")
+        if _word(kind) not in self._options.kinds:
+            return NotSeen("KindNotAllowed", f"{_word(kind)} is not in {PREFIX}ANALYSIS_KINDS of the loop")
         if not kind.namespaced and home:
             return NotSeen("KindNotAllowed", f"kind {check.kind} is cluster-scoped, but the run is namespaced")
         if kind.namespaced and not check.namespace:

@@ -22,6 +22,7 @@ from scorer.staged_update.approval.analysis_evaluation import NotSeen, Observati
 from webhook.kube.transport.sessions import LoopConnector
 from webhook.runtime.files import read_bounded
 from webhook.settings.analysis import AnalysisOptions
+from webhook.settings.environment import PREFIX
 
 LARGEST_ANSWER_BYTES: Final = 64 * 1024
 LARGEST_TOKEN_BYTES: Final = 16 * 1024
@@ -51,9 +52,12 @@ class QueryEndpoints:
         name = check.endpoint
         address = self._options.endpoints.get(name)
         if address is None:
-            return NotSeen("EndpointUnknown", f"endpoint {quote(name)} is not in the settings of the loop")
+            return NotSeen(
+                "EndpointUnknown", f"endpoint {quote(name)} is not in {PREFIX}ANALYSIS_ENDPOINTS of the loop"
+            )
         if not self._options.may_query(name, home):
-            message = f"the settings of the loop do not allow runs in namespace {quote(home)} to query {quote(name)}"
+            setting = f"{PREFIX}ANALYSIS_ENDPOINT_NAMESPACES"
+            message = f"{setting} of the loop does not allow runs in namespace {quote(home)} to query {quote(name)}"
             return NotSeen("EndpointNotAllowed", message)
         try:
             async with asyncio.timeout(self._options.seconds):

@@ -41,8 +41,8 @@ def test_an_object_belongs_to_the_run_and_its_namespace():
 @pytest.mark.parametrize(
     ("stage", "message"),
     [
-        pytest.param({}, "must have either query or object", id="neither"),
-        pytest.param({"query": QUERY, "object": JOB}, "must have either query or object", id="both"),
+        pytest.param({}, "must have exactly one of query and object", id="neither"),
+        pytest.param({"query": QUERY, "object": JOB}, "must have exactly one of query and object", id="both"),
         pytest.param({"query": {**QUERY, "above": 1}}, "exactly one of above, below and equals", id="two-limits"),
         pytest.param({"query": {"endpoint": "main", "expr": "x"}}, "exactly one of above", id="no-limit"),
         pytest.param({"query": {**QUERY, "below": "5"}}, 'query.below: "5": input should be a valid number', id="text"),
