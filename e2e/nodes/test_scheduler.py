@@ -345,7 +345,7 @@ def test_a_pod_that_can_go_nowhere_says_why_and_goes_on_when_it_can(world: Fleet
     with world.upgrading("m3"):
         world.until(lambda: not world.ask("filter", "pinned")["NodeNames"])
         pods = world.run(scheduler, 1, "pinned")
-        world.until(lambda: "1 harbormaster: member cluster is being updated" in world.failures(pods[0]))
+        world.until(lambda: "1 harbormaster: member cluster is being upgraded" in world.failures(pods[0]))
         assert "9 harbormaster: member cluster not selected by placement" in world.failures(pods[0])
         assert world.members_of(pods) == {"": 1}
     world.until(lambda: bool(world.ask("filter", "pinned")["NodeNames"]))

@@ -35,7 +35,7 @@ class Obstacle(Enum):
     CLUSTER_MISSING = ("member cluster not found", False)
     CLUSTER_LEAVING = ("member cluster is leaving the fleet", False)
     NOT_CONNECTED = ("member cluster is not connected", False)
-    UPDATING = ("member cluster is being updated", False)
+    UPDATING = ("member cluster is being upgraded", False)
     PLACEMENT_MISSING = ("placement not found", False)
     TAINTED = ("member cluster has an untolerated taint", False)
     NOT_SELECTED = ("member cluster not selected by placement", False)

@@ -29,7 +29,7 @@ from scorer.upgrade.versions.images import ImageTargets, outdated_families, outd
 REJECTED_RETRY: Final = timedelta(minutes=1)
 """Backoff after a retryable refusal by a back end."""
 
-_ASKED_AGAIN: Final = ". Next attempt at  "
+_ASKED_AGAIN: Final = ". Next attempt at "
 _LARGEST_SKEW: Final = 3
 _LARGEST_OLD_SKEW: Final = 2
 _OLD_KUBELET: Final = (1, 25)
@@ -212,7 +212,7 @@ class _Turn:
         policy = self.ev.spec.version_policy.on_not_ready
         if self.inventory.ready or self.member.upgrades_paused or policy is OnNotReady.WAIT:
             return None
-        return not_ready(policy, self.member.name, "its upgrader skips it")
+        return not_ready(policy, self.member.name, "reported by its upgrader")
 
     def waits(self) -> StartVerdict | None:
         """Return WAIT if there is any cause, or None.

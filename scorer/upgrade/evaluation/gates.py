@@ -125,7 +125,7 @@ def complete_scheduled_gates(ev: Evaluation, position: Position) -> None:
 def _complete(ev: Evaluation, position: Position, index: int, reason: str) -> None:
     gate = position.gates.reports[index]
     position.gates.update(index, state=UpgradeState.COMPLETED, completion_time=ev.now, message="")
-    ev.announce("GateCompleted", f"{_gate_text(gate, gate.gate)} {position.where} is no longer needed: {reason}")
+    ev.announce("GateCompleted", f"{_gate_text(gate, gate.gate)} {position.where} is complete: {reason}")
 
 
 def complete_approved_gates(ev: Evaluation) -> str:

@@ -174,7 +174,9 @@ def _gates(path: str, configurations: Iterable[GateConfiguration]) -> tuple[Gate
 
 def _gate(path: str, gate: GateConfiguration) -> GateReport:
     if (gate.type is GateType.SCHEDULED_START) != (gate.scheduled_start is not None):
-        raise NotInitializedError("StrategyInvalid", f"{path}: a gate of type ScheduledStart needs scheduledStart")
+        raise NotInitializedError(
+            "StrategyInvalid", f"{path}: scheduledStart must be set if and only if type is ScheduledStart"
+        )
     return GateReport(type=gate.type, state=UpgradeState.NOT_STARTED, display_name=gate.display_name or "")
 
 

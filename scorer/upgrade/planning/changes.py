@@ -241,7 +241,7 @@ def _check_stage(stage: StrategyStage, change: ConcurrencyChange) -> StrategySta
         raise ChangeError(f"{ceiling}: a stage takes at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%", "value")
     for group in stage.groups:
         if (count := _count(group.max_concurrency)) is not None and count > ceiling:
-            message = f"group {group.name} would upgrade {count} members concurrently, but its stage {ceiling}"
+            message = f"group {group.name} would upgrade {count} members concurrently, but its stage at most {ceiling}"
             raise ChangeError(f"{str(change.value)[:64]}: {message}", "value")
     return stage
 

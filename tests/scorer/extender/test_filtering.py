@@ -75,7 +75,7 @@ def test_each_check_comes_before_the_next():
     del facts["leaving"]
     assert hub().obstacle(asked, "m") == NOT_CONNECTED
     del facts["heartbeat"]
-    assert hub().obstacle(asked, "m") == refused("member cluster is being updated")
+    assert hub().obstacle(asked, "m") == refused("member cluster is being upgraded")
     assert hub(updating=[]).obstacle(asked, "m") == refused("placement not found")
     assert hub(filter_updating=False).obstacle(asked, "m") == refused("placement not found")
     placed = {"updating": [], "placements": [placement("p", lacking)]}
@@ -330,7 +330,7 @@ def test_unknown_nodes_pass_unless_the_settings_say_otherwise():
 def test_the_answer_has_the_form_of_the_question():
     hub = Hub([EAST, WEST], BOTH, updating=["west"])
     empty = {"FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": ""}
-    held_up = {"w": "harbormaster: member cluster is being updated"}
+    held_up = {"w": "harbormaster: member cluster is being upgraded"}
     by_name = hub.filter(pod(), "w", "e", "w", "x")
     assert by_name == empty | {"Nodes": None, "NodeNames": ["e", "x"], "FailedAndUnresolvableNodes": held_up}
     e, w = node("e", "east"), node("w", "west")

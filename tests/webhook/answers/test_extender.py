@@ -163,7 +163,7 @@ def run(name, *members):
 
 
 async def test_members_that_any_run_is_working_on():
-    updating = "member cluster is being updated"
+    updating = "member cluster is being upgraded"
     async with hub() as there:
         for name in ("oslo", "rome"):
             await there.write(kinds.MEMBER_CLUSTER, member(name))

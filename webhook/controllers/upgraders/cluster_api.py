@@ -105,7 +105,7 @@ class ClusterApi:
             message = "the version can change again after a run of type Full has upgraded the workers"
             issues.append(Issue("WorkersFollow", message))
         if target.type is UpgradeType.NODE_IMAGE_ONLY and not ref.variable:
-            message = f"no variable of Cluster {ref} is configured for the node image, so that the member is skipped"
+            message = f"no variable of Cluster {ref} is configured for the node image, so the member is skipped"
             issues.append(Issue("NoImageVariable", message))
         if target.type is UpgradeType.NODE_IMAGE_ONLY and holds_workers(parts):
             issues.append(Issue("WorkersHeld", held_message(str(ref))))

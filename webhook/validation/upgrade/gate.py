@@ -58,7 +58,7 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
 def _judge(new: ClusterUpgradeGate, old: ClusterUpgradeGate | None, context: Context) -> Iterator[Finding]:
     yield from validate_about(new.metadata, old.metadata if old else None, context, name=GENERATED)
     if old is not None and new.spec != old.spec:
-        yield FieldError(SPEC, Cause.FORBIDDEN, "cannot be changed. Change the run or its strategy", "C-26")
+        yield FieldError(SPEC, Cause.FORBIDDEN, "cannot be changed. To use other gates, create another run", "C-26")
     else:
         yield from validate_gate(GateConfiguration(type=new.spec.type, scheduled_start=new.spec.scheduled_start), SPEC)
 

@@ -180,7 +180,7 @@ def _validate_group_limits(group: Group, stage: StrategyStage, at: FieldPath) ->
         yield invalid(at / "maxConcurrency", group.max_concurrency, reason, "C-29")
     failures = count_of(group.max_allowed_failures)
     if failures is not None and failures >= 2 and stage.max_allowed_failures is None:
-        message = "has no effect: the stage allows no failures, so the first one ends the run"
+        message = "has no effect: the stage allows no failures, so the first failure halts the run"
         yield FieldWarning(at / "maxAllowedFailures", message, "C-34")
 
 

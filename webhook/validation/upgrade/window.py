@@ -79,12 +79,15 @@ def _judge(new: ClusterMaintenanceWindow, old: ClusterMaintenanceWindow | None, 
 
 
 def _warn_about_never(spec: MaintenanceWindowSpec, context: Context) -> Iterator[FieldWarning]:
-    """A window should open within the search horizon (C-50). Otherwise, its members are never upgraded."""
+    """A window should open within the search horizon (C-50). Otherwise, members without another are not upgraded."""
     try:
         window = MaintenanceWindow.of(spec)
     except ValueError:  # reported by other rules
         return
     now = window_state([window], context.now)
     if not now.is_open and now.until is None:
-        message = f"the window does not open within the next {HORIZON_DAYS} days: its members are never upgraded"
+        message = (
+            f"the window does not open within the next {HORIZON_DAYS} days: "
+            "members without another window are not upgraded"
+        )
         yield FieldWarning(SPEC, message, "C-50")

@@ -98,7 +98,7 @@ def test_what_a_change_starts_from_stays_as_it_is():
         ),
         pytest.param(
             {"op": "setConcurrency", "stage": "one", "group": "a", "value": "51"},
-            "51: group a would upgrade 51 members concurrently, but its stage 50",
+            "51: group a would upgrade 51 members concurrently, but its stage at most 50",
             id="group-wider-than-its-stage",
         ),
         pytest.param(
@@ -168,7 +168,7 @@ def test_a_group_under_way_goes_no_wider_than_it_is():
 def test_a_stage_does_not_become_narrower_than_its_groups():
     narrow = {"op": "setConcurrency", "stage": "one", "value": 1}
     wide = {"op": "setConcurrency", "stage": "one", "group": "a", "value": 2}
-    with pytest.raises(ChangeError, match="group a would upgrade 2 members concurrently, but its stage 1"):
+    with pytest.raises(ChangeError, match="group a would upgrade 2 members concurrently, but its stage at most 1"):
         changed(planned(), wide, narrow)
     assert changed(planned(), {**wide, "value": "100%"}, narrow)
 

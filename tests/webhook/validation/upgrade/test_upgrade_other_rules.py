@@ -87,7 +87,7 @@ def test_a_short_window_gets_a_warning():
 )
 def test_a_window_that_never_opens_gets_a_warning(spec):
     assert warnings(make_window(**spec), context=NOON) == [
-        "spec: the window does not open within the next 800 days: its members are never upgraded"
+        "spec: the window does not open within the next 800 days: members without another window are not upgraded"
     ]
 
 
