@@ -152,7 +152,7 @@ def test_within_the_budget_nodes_go_and_beyond_it_the_refusal_names_them(
     refused = _refusal(pools, names[2])
     for node in names[:2]:
         assert f"{node} (being deleted)" in refused
-    assert "The next disruption is allowed when one of them has finished" in refused
+    assert "Retry once some of them have finished or are ready" in refused
     pools.finish(names[0])
     pools.finish(names[1])
     settle(name, total=1)

@@ -105,7 +105,7 @@ class _Case:
         opening = self.opening(requested)
         names = self._budgets_text(opening.closing or self.allowed.binding)
         later = f", and more from {format_time(opening.instant)}" if opening.instant is not None else ""
-        return self.granting(granted, f"{message}, because of {names}{later}{blocked_text}", nodes, opening)
+        return self.granting(granted, f"{message}, limited by {names}{later}{blocked_text}", nodes, opening)
 
     def granting(
         self, count: int, message: str, nodes: tuple[NodeAnswer, ...] | None = None, opening: Opening | None = None
@@ -127,7 +127,7 @@ class _Case:
             f"{describe_budget(position, self.pool.budgets[position])}: {mistake}"
             for position, mistake in mistakes[:MOST_NAMED]
         )
-        limit = "nothing" if self.allowed.unusable else "no more"
+        limit = "no node" if self.allowed.unusable else "no more nodes"
         message = f"{limit} of NodePool {self.pool.name} may be disrupted until its budgets are valid: {mistakes_text}"
         return self._answer(GateVerdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
 
@@ -192,8 +192,8 @@ class _Case:
             case GateVerdict.IN_FLIGHT:
                 if opening.instant is not None:
                     return f"{message}{disruptions}; opens {format_time(opening.instant)}"
-                alternative = f". Without them, it opens at {format_time(alone)}" if alone is not None else ""
-                return f"{message}{disruptions}{alternative}. Retry when they are done"
+                earliest = f", at the earliest at {format_time(alone)}" if alone is not None else ""
+                return f"{message}{disruptions}. Retry when they have finished or are ready{earliest}"
             case _ if opening.searched_until is not None:
                 return f"{message}{disruptions}. No opening was found until {format_time(opening.searched_until)}"
             case _:

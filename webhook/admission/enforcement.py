@@ -28,7 +28,7 @@ from typing import Final, Protocol
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import dict_at, is_deleting, metadata_of, name_of, spec_of, text_at
-from scorer.api.values.quoting import printable, quote
+from scorer.api.values.quoting import format_count, printable, quote
 from scorer.node_budgets.budgets import Allowance, allowance
 from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
@@ -355,14 +355,17 @@ def _explain(disruption: _Disruption, pool: PoolView, allowed: Allowance, now: d
         return f"{start}{budget} is invalid: {mistake}. No node of the pool may be disrupted until the budget is fixed"
     budgets = " and ".join(describe_budget(position, pool.budgets[position]) for position in allowed.binding)
     counts = pool.counts()
-    message = f"{start}{budgets} allows {allowed.limit} of {counts.total} nodes to be disrupted concurrently"
+    allow = "allows" if len(allowed.binding) == 1 else "allow"
+    total = format_count(counts.total, "node")
+    message = f"{start}{budgets} {allow} {allowed.limit} of {total} to be disrupted concurrently"
     if allowed.limit:
-        message += f", and {allowed.disrupting} are in flight: {_in_flight(pool)}"
+        count = "counts" if allowed.disrupting == 1 else "count"
+        message += f", and {allowed.disrupting} {count} against that: {_in_flight(pool)}"
     opening = pool.opening(EXPIRED, 1, now)
     if opening.instant is not None:
         return f"{message}. The next disruption is allowed at {format_time(opening.instant)}"
     if allowed.limit:
-        return f"{message}. The next disruption is allowed when one of them has finished"
+        return f"{message}. Retry once some of them have finished or are ready"
     return f"{message}. This does not change by itself: change the budget"
 
 

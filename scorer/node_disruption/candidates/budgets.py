@@ -65,8 +65,8 @@ class Allowances:
                 DisruptionBlockReason.BUDGET, f"budget {index} of NodePool {pool} is invalid: {mistake}", until
             )
         message = f"{_budgets_text(allowance.binding)} of NodePool {pool} {_number(allowance.limit)} for {reason}"
-        disruptions = [f"{allowance.disrupting} of them in progress or not ready"] if allowance.disrupting else []
-        disruptions += [f"{count} of them used by this command"] if count else []
+        disruptions = [f"{allowance.disrupting} in progress or not ready"] if allowance.disrupting else []
+        disruptions += [f"{count} used by this command"] if count else []
         return Refusal(DisruptionBlockReason.BUDGET, ", ".join((message, *disruptions)), until)
 
 

@@ -143,7 +143,7 @@ def _blockers(node: ClusterNode, pods: Iterable[Pod], circumstances: Circumstanc
     """Return the blockers of a node, in the order of nodepool-disruption.md 5.3."""
     assert node.node is not None
     if node.name in circumstances.leaving:
-        return [Blocker(BlockReason.DELETING, "the node has expired and is deleted", source="NodeClaim")]
+        return [Blocker(BlockReason.DELETING, "the node has expired and is being deleted", source="NodeClaim")]
     blockers = _all_blockers(node.node, pods, circumstances)
     state = [blocker for blocker in blockers if blocker.reason in _STATE]
     if any(blocker.reason != BlockReason.RESERVED for blocker in state):

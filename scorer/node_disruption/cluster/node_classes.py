@@ -24,7 +24,7 @@ from scorer.api.node_pool import NodePool
 from scorer.api.unstructured.documents import spec_of
 from scorer.node_disruption.cluster.snapshot import ClassKey, ClusterNode, ClusterSnapshot, NodeClassState, key_of
 
-MIGRATION: Final = "is a change between valid subnets, which AKS does not support: check the CIDR ranges"
+MIGRATION: Final = "changes between valid subnets, which AKS does not support: check the CIDR ranges"
 """Message about a change of ``vnetSubnetID``. Source: seed 002."""
 
 

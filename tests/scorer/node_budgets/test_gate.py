@@ -121,7 +121,7 @@ class TestVerdicts:
         assert (found.verdict, found.limit) == (GateVerdict.IN_FLIGHT, 2)
         assert found.message == (
             'budgets[0] (nodes "2") allows 2 of 10 nodes to be disrupted for Drifted, 2 requested, and 1 is already '
-            "being disrupted or not ready (n0). Retry when they are done"
+            "being disrupted or not ready (n0). Retry when they have finished or are ready"
         )
 
     def test_nodes_that_are_not_ready_do_not_hold_back_their_own_repair(self):
@@ -144,7 +144,7 @@ class TestVerdicts:
             10,
         )
         assert "n0, n1, n2" in found.message
-        assert "Without them, it opens at 2026-06-10T17:00:00Z" in found.message
+        assert "Retry when they have finished or are ready, at the earliest at 2026-06-10T17:00:00Z" in found.message
         assert ask(pool(HOURS, 30, deleting=3), count=4).verdict is GateVerdict.NEVER
 
     def test_never_says_which_budget(self):

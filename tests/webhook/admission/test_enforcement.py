@@ -193,8 +193,8 @@ async def test_beyond_the_budget_the_refusal_names_the_budget_and_what_uses_it(h
     assert (refused.allowed, refused.code, refused.reason, refused.rule) == (False, 403, "Forbidden", RULE)
     assert refused.message == (
         'deleting Node "n2" exceeds the disruption budgets of NodePool "a": budgets[1] (nodes "1") allows 1 of 3 '
-        "nodes to be disrupted concurrently, and 1 are in flight: n1 (reserved). The next disruption is allowed "
-        "when one of them has finished"
+        "nodes to be disrupted concurrently, and 1 counts against that: n1 (reserved). Retry once some of them have "
+        "finished or are ready"
     )
 
 
@@ -203,7 +203,7 @@ async def test_a_window_is_refused_with_the_instant_at_which_it_opens(harbour):
         refused = await replica.delete(kinds.NODE_CLAIM, "claim-n1")
     assert refused.message == (
         'deleting NodeClaim "claim-n1" of node "n1" exceeds the disruption budgets of NodePool "a": budgets[0] '
-        '(nodes "0", schedule "0 9 * * 1-5", duration 8h) allows 0 of 1 nodes to be disrupted concurrently. The '
+        '(nodes "0", schedule "0 9 * * 1-5", duration 8h) allows 0 of 1 node to be disrupted concurrently. The '
         "next disruption is allowed at 2026-06-10T17:00:00Z"
     )
 

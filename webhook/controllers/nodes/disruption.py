@@ -303,8 +303,8 @@ class NodeDisruptionController:
             return
         if _is_of_others(site.world, name):
             message = (
-                f"it has expired, but another controller has set the taint {DISRUPTED_TAINT}: it is deleted "
-                "without a drain"
+                f"it has expired, but another controller has set the taint {DISRUPTED_TAINT}: it is left to that "
+                "controller"
             )
             site.advice.record_events([Note("Node", name, NodePoolEventReason.BLOCKED, message, warning=True)])
             return

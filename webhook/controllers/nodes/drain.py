@@ -222,7 +222,7 @@ def _told_of(pod: Pod, grace_seconds: int | None) -> Note:
             "Pod",
             pod.name,
             NodePoolEventReason.EVICTED,
-            f"evicted: node {pod.node} is drained",
+            f"evicted: node {pod.node} is being drained",
             namespace=pod.namespace,
         )
     message = f"deleted with a grace period of {grace_seconds} s: the drain of node {pod.node} timed out"

@@ -148,7 +148,15 @@ class NodeOrders:
             if not isinstance(error, ConflictError):  # a conflict usually passes on the first retry
                 log.warning("node disruption failed", extra={"node": name, "error": str(error)})
                 self._advice.record_events(
-                    [Note("Node", name, NodePoolEventReason.BLOCKED, f"it cannot continue: {error}", warning=True)]
+                    [
+                        Note(
+                            "Node",
+                            name,
+                            NodePoolEventReason.BLOCKED,
+                            f"its disruption cannot continue: {error}",
+                            warning=True,
+                        )
+                    ]
                 )
             return False
         except Exception:  # a bug that affects one node must not block the others: log with traceback

@@ -48,7 +48,7 @@ def warn_about_drift(document: JsonObject | None, old: JsonObject | None, contex
     if drift.exceeds_day:
         yield _beyond_budget(_DISRUPTION / "budgets", len(drift.nodes), drift.in_a_day)
     if consolidates(after) and not consolidates(before):
-        text = f"lets {format_count(len(claims), 'node')} be consolidated with their pods"
+        text = f"allows consolidation of {format_count(len(claims), 'node')} even if pods run on them"
         yield FieldWarning(_DISRUPTION / "consolidationPolicy", text, "K-44")
 
 
@@ -98,10 +98,10 @@ def warn_about_class_drift(
             if drift.exceeds_day:
                 yield _beyond_budget(SPEC, len(drift.nodes), drift.in_a_day, f" of NodePool {name}")
     for field in fields.resolved:
-        text = "may drift nodes: the provider compares them with what it finds"
+        text = "may drift nodes that do not match what the provider finds for the new value"
         yield _about(SPEC / field, text, nodes, "K-45")
     for field in fields.unknown:
-        yield _about(SPEC / field, "may drift nodes: the provider publishes no rule", nodes, "K-45")
+        yield _about(SPEC / field, "may drift nodes: the provider documents no rule", nodes, "K-45")
 
 
 UPDATE_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_drift,)
@@ -144,7 +144,9 @@ def _share(nodes: Sequence[str], total: int) -> str:
 
 
 def _by(done: datetime | None) -> str:
-    return ", replaced after two weeks or more" if done is None else f", all replaced by {format_time(done)} or later"
+    return (
+        ", not all replaced in two weeks" if done is None else f", all replaced at {format_time(done)} at the earliest"
+    )
 
 
 def _beyond_budget(field: FieldPath, count: int, allowed: int | None, owner: str = "") -> FieldWarning:

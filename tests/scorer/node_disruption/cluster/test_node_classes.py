@@ -73,7 +73,7 @@ def test_replacements_of_drifted_nodes_have_not_drifted():
         pytest.param(
             [node_class(vnetSubnetID=f"{SUBNET}a")],
             node_class(vnetSubnetID=f"{SUBNET}b"),
-            "AKSNodeClass default: spec.vnetSubnetID is a change between valid subnets, which AKS does not support: "
+            "AKSNodeClass default: spec.vnetSubnetID changes between valid subnets, which AKS does not support: "
             "check the CIDR ranges. Nodes: a",
             id="seed-002",
         ),

@@ -60,7 +60,7 @@ def test_each_takes_one_of_the_budget_of_its_pool():
     assert sorted(found.command.nodes) == ["a", "b", "d"]
     assert reasons(found) == {"c": "Budget"}
     (held,) = found.held
-    assert held.message == "budget 0 of NodePool general allows 2 disruptions for Empty, 2 of them used by this command"
+    assert held.message == "budget 0 of NodePool general allows 2 disruptions for Empty, 2 used by this command"
     assert held.until is None
 
 

@@ -19,7 +19,7 @@ def test_a_stretch_lasts_as_long_as_looks_find_it():
     found.see(
         [
             blocked(
-                message="budget 0 of NodePool p allows 1 disruption, 1 of them in progress or not ready",
+                message="budget 0 of NodePool p allows 1 disruption, 1 in progress or not ready",
                 at=NOW + MINUTE,
             )
         ],

@@ -91,7 +91,7 @@ def test_a_changed_node_class_drifts_its_nodes(simulate, tmp_path):
     why = {event["why"] for event in document["changed"]["pools"][0]["happenings"]}
     assert why == {"AKSNodeClass default has changed: spec.imageFamily, spec.vnetSubnetID"}
     assert [note for note in document["notes"] if "AKSNodeClass" in note] == [
-        "AKSNodeClass default: spec.vnetSubnetID is a change between valid subnets, which AKS does not support: check "
+        "AKSNodeClass default: spec.vnetSubnetID changes between valid subnets, which AKS does not support: check "
         "the CIDR ranges. Nodes: a, b"
     ]
 

@@ -76,7 +76,10 @@ def test_the_table_and_the_warnings_of_admission(cli, dump, prices, tmp_path):
     )
     assert "general    Drifted   -" in result.stdout
     assert "general: 2.00 per hour on " in result.stdout
-    assert "spec.template: drifts 2 of 2 nodes, all replaced by 2026-06-10T12:01:35Z or later: a, b" in result.stderr
+    assert (
+        "spec.template: drifts 2 of 2 nodes, all replaced at 2026-06-10T12:01:35Z at the earliest: a, b"
+        in result.stderr
+    )
 
 
 def test_the_comment_of_a_pull_request_has_them(cli, dump, tmp_path):

@@ -43,19 +43,20 @@ def warnings(operation, document, old, *hub):
         pytest.param(
             pool(template={"labels": {"team": "new"}}),
             [
-                "spec.template: drifts 2 of 2 nodes, all replaced by 2026-06-10T12:01:35Z or later: node-0, node-1",
+                "spec.template: drifts 2 of 2 nodes, all replaced at 2026-06-10T12:01:35Z at the earliest: "
+                "node-0, node-1",
             ],
             id="template",
         ),
         pytest.param(
             pool(make_requirement(ARCH, "In", "arm64")),
-            ["spec.template: drifts 1 of 2 nodes, all replaced by 2026-06-10T12:01:35Z or later: node-0"],
+            ["spec.template: drifts 1 of 2 nodes, all replaced at 2026-06-10T12:01:35Z at the earliest: node-0"],
             id="requirements",
         ),
         pytest.param(
             pool(template={"labels": {"team": "new"}}, budgets=[{"nodes": "0"}]),
             [
-                "spec.template: drifts 2 of 2 nodes, replaced after two weeks or more: node-0, node-1",
+                "spec.template: drifts 2 of 2 nodes, not all replaced in two weeks: node-0, node-1",
                 "spec.disruption.budgets: drift of 2 nodes exceeds the 0 that budgets allow in a day",
             ],
             id="closed",
@@ -71,8 +72,8 @@ def test_a_drift_that_takes_longer_than_a_day_is_told_with_the_figure():
     """Two nodes in one minute of each day: five nodes take three days."""
     new = pool(template={"labels": {"team": "new"}}, budgets=SLOW)
     assert warnings("UPDATE", new, pool(), *claims(5)) == [
-        "spec.template: drifts 5 of 5 nodes, all replaced by 2026-06-12T14:01:35Z or later: "
-        "node-0, node-1, node-2 and 2 more",
+        "spec.template: drifts 5 of 5 nodes, all replaced at 2026-06-12T14:01:35Z at the earliest: "
+        "node-0, node-1 and 3 more",
         "spec.disruption.budgets: drift of 5 nodes exceeds the 2 that budgets allow in a day",
     ]
 
@@ -80,12 +81,12 @@ def test_a_drift_that_takes_longer_than_a_day_is_told_with_the_figure():
 def test_nodes_that_have_drifted_already_do_not_count():
     hub = [*claims(1), make_worker("old", conditions=drifted())[1], make_worker("other", pool="other")[1]]
     told = warnings("UPDATE", pool(template={"labels": {"team": "new"}}), pool(), *hub)
-    assert told == ["spec.template: drifts 1 of 2 nodes, all replaced by 2026-06-10T12:01:35Z or later: node-0"]
+    assert told == ["spec.template: drifts 1 of 2 nodes, all replaced at 2026-06-10T12:01:35Z at the earliest: node-0"]
 
 
 def test_a_policy_that_moves_pods_is_told():
     told = warnings("UPDATE", pool(), pool(policy="WhenEmpty"), *claims(3))
-    assert told == ["spec.disruption.consolidationPolicy: lets 3 nodes be consolidated with their pods"]
+    assert told == ["spec.disruption.consolidationPolicy: allows consolidation of 3 nodes even if pods run on them"]
 
 
 def test_a_deletion_tells_the_cascade():
@@ -129,7 +130,7 @@ def node_class(kind="AKSNodeClass", version="karpenter.azure.com/v1beta1", **spe
         pytest.param(
             node_class(brandNew=1),
             node_class(brandNew=2),
-            ["spec.brandNew: may drift nodes: the provider publishes no rule: node-0, node-1"],
+            ["spec.brandNew: may drift nodes: the provider documents no rule: node-0, node-1"],
             id="unknown",
         ),
     ],
