@@ -65,7 +65,7 @@ def warn_about_deletion(
         if not is_deleting(binding)
     }
     if names:
-        text = f"{format_count(len(names), 'placement')} on this cluster"
+        text = f"objects of {format_count(len(names), 'placement')} remain on this cluster, unmanaged"
         yield FieldWarning(NAME, with_names(text, names, LONGEST_WARNING - len(str(NAME)) - 2), "X-93")
 
 

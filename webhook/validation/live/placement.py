@@ -267,8 +267,8 @@ def warn_about_shared_objects(
 ) -> Iterator[FieldWarning]:
     """Another placement of the same kind places the same object on some of the same clusters (X-22).
 
-    If both placements allow co-ownership, they do not conflict. Only objects that this placement selects by name are
-    compared. The other one may select them by name, or by labels that match those on the hub.
+    Agents refuse that even if both allow co-ownership. Only objects that this placement selects by name are compared.
+    The other one may select them by name, or by labels that match those on the hub.
     """
     before = dicts_at(old, "spec", "resourceSelectors")
     named = [
@@ -291,7 +291,8 @@ def warn_about_shared_objects(
             planned = _planned(document, context) if planned is None else planned
             if both := planned & held:
                 message = (
-                    f"{family.ref(other)} places it on {len(both)} of the same clusters: the later placement fails"
+                    f"{family.ref(other)} places it on {len(both)} of the same clusters: only one of them can apply it "
+                    "there"
                 )
                 yield FieldWarning(SELECTORS / i, message, "X-22")
                 break
@@ -302,7 +303,7 @@ def _others_selecting(named: JsonObject, document: JsonObject, context: Context)
 
     Args:
         named: The selector that names the object.
-        document: The placement of the selector. If both allow co-ownership, the other placement is skipped.
+        document: The placement of the selector.
         context: Finds the placements by the objects that they select.
     """
     kind, namespace = family_of(document).placement, namespace_of(document)
@@ -310,13 +311,8 @@ def _others_selecting(named: JsonObject, document: JsonObject, context: Context)
     by_name = context.hub.labelled(kind, SELECTED_OBJECTS, selection_key(group, selected, name), namespace)
     by_labels = context.hub.labelled(kind, SELECTED_OBJECTS, selection_key(group, selected, ""), namespace)
     for other in timed(chain(by_name, _fitting(by_labels, named, context)), context):
-        is_other = not is_same_object(document, other) and not is_deleting(other)
-        if is_other and not (_shares(document) and _shares(other)):
+        if not is_same_object(document, other) and not is_deleting(other):
             yield other
-
-
-def _shares(placement: JsonObject) -> bool:
-    return dict_at(placement, "spec", "strategy", "applyStrategy").get("allowCoOwnership") is True
 
 
 def _planned(document: JsonObject, context: Context) -> frozenset[str]:

@@ -71,11 +71,13 @@ def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, cont
             unsorted = int(np.count_nonzero(inside & ~_has_integer(fleet, stage.sorting_label_key)))
             if unsorted:
                 total = format_count(int(np.count_nonzero(inside)), "cluster")
-                message = f"is not an integer on {unsorted} of {total} of the stage: a run with one of them fails"
+                message = (
+                    f"the label is missing or not an integer on {unsorted} of {total}: a run with one of them fails"
+                )
                 yield FieldWarning(STAGES / i / "sortingLabelKey", message, "X-35")
     total = format_count(int(np.count_nonzero(concerned)), "cluster")
     if several := int(np.count_nonzero(times > 1)):
-        message = f"{several} of {total} are in several stages: a run with one of them fails"
+        message = f"{several} of {total} are in more than one stage: a run with one of them fails"
         yield FieldWarning(STAGES, message, "X-35")
     if waiting is not None and (left_out := int(np.count_nonzero(waiting & (times == 0)))):
         message = f"{left_out} of {total} are in no stage: a run with one of them fails"
@@ -122,7 +124,7 @@ def warn_about_use(document: JsonObject | None, old: JsonObject | None, context:
         message = f"{format_count(started, 'unfinished run')} started with it and keep the stages from their start"
         yield FieldWarning(STAGES, message, "X-36")
     elif document is None:
-        message = f"{format_count(len(runs), 'run')} will not find it and fail"
+        message = f"without the strategy, {format_count(len(runs), 'run')} will fail to initialize"
         yield FieldWarning(STAGES, message, "X-36")
 
 
@@ -199,8 +201,8 @@ def warn_about_other_runs(
         and not is_same_object(document, run)
     )
     if others:
-        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        message = f"run {quote(others[0])}{more} of this placement is not finished: concurrent runs abort each other"
+        more = f" and {len(others) - 1} more of this placement are" if len(others) > 1 else " of this placement is"
+        message = f"run {quote(others[0])}{more} not finished: concurrent runs can abort each other"
         yield FieldWarning(SPEC / "placementName", message, "X-43")
 
 

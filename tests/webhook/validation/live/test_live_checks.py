@@ -255,7 +255,7 @@ def test_x25_a_selector_that_finds_nothing(selectors, namespace, hub, messages):
     assert [message for _, message in of("X-25", findings(document, None, hub))] == messages
 
 
-SHARED = "crp/other places it on 1 of the same clusters: the later placement fails"
+SHARED = "crp/other places it on 1 of the same clusters: only one of them can apply it there"
 CO_OWNED = {"applyStrategy": {"allowCoOwnership": True}}
 LABELLED_NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "labelSelector": {"matchLabels": {"a": "b"}}}
 
@@ -269,7 +269,7 @@ LABELLED_NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "labelS
         pytest.param({}, {"selectors": [LABELLED_NAMESPACE]}, ["bravelion"], [SHARED], id="by-label"),
         pytest.param({}, {"selectors": [{**ROLE, "name": "shop"}]}, ["bravelion"], [], id="other-kind"),
         pytest.param({}, {"selectors": [{**NAMESPACE, "kind": []}]}, ["bravelion"], [], id="stored-with-another-type"),
-        pytest.param({"strategy": CO_OWNED}, {"strategy": CO_OWNED}, ["bravelion"], [], id="both-share"),
+        pytest.param({"strategy": CO_OWNED}, {"strategy": CO_OWNED}, ["bravelion"], [SHARED], id="both-share"),
         pytest.param({"strategy": CO_OWNED}, {}, ["bravelion"], [SHARED], id="one-shares"),
         pytest.param({}, {}, [], [], id="bindings-not-known"),
     ],
@@ -318,7 +318,7 @@ ON_FISH = make_binding("shop", "smartfish")
         pytest.param(
             [EVERYONE, PROD],
             FLEET,
-            ["2 of 3 clusters are in several stages: a run with one of them fails"],
+            ["2 of 3 clusters are in more than one stage: a run with one of them fails"],
             id="in-several",
         ),
         pytest.param([PROD], FLEET, [], id="a-part-of-the-fleet"),
@@ -333,7 +333,7 @@ ON_FISH = make_binding("shop", "smartfish")
         pytest.param(
             [{**EVERYONE, "sortingLabelKey": "env"}],
             FLEET,
-            ["is not an integer on 3 of 3 clusters of the stage: a run with one of them fails"],
+            ["the label is missing or not an integer on 3 of 3 clusters: a run with one of them fails"],
             id="sorted-by-words",
         ),
         pytest.param(
@@ -345,7 +345,7 @@ ON_FISH = make_binding("shop", "smartfish")
         pytest.param(
             [{**EVERYONE, "sortingLabelKey": "wave"}],
             [make_member("a", wave="1"), make_member("b", wave="9223372036854775808"), make_member("c")],
-            ["is not an integer on 2 of 3 clusters of the stage: a run with one of them fails"],
+            ["the label is missing or not an integer on 2 of 3 clusters: a run with one of them fails"],
             id="too-long-or-missing",
         ),
         pytest.param([EVERYONE, PROD], [], [], id="no-members-known"),
@@ -365,7 +365,9 @@ STARTED = {"stagedUpdateStrategySnapshot": {"stages": []}}
             False, make_run(status=STARTED), "1 unfinished run started with it and keep", id="changed-under-a-run"
         ),
         pytest.param(False, make_run(), None, id="changed-before-the-start"),
-        pytest.param(True, make_run(), "1 run will not find it and fail", id="deleted-before-the-start"),
+        pytest.param(
+            True, make_run(), "without the strategy, 1 run will fail to initialize", id="deleted-before-the-start"
+        ),
         pytest.param(True, make_run(status=STARTED), "1 unfinished run started with it and keep", id="deleted-under"),
         pytest.param(True, make_run(conditions=[("Succeeded", "False")]), None, id="failed"),
         pytest.param(True, make_run(conditions=[("Initialized", "False")]), None, id="never-initialised"),
@@ -550,7 +552,11 @@ NAMESPACED = [make_placement(namespace="dock"), make_binding("shop", "bravelion"
     ("before", "placement", "binding", "message"),
     [
         pytest.param(
-            (), make_placement(), make_binding("shop", "bravelion"), "1 placement on this cluster: crp/shop", id="stays"
+            (),
+            make_placement(),
+            make_binding("shop", "bravelion"),
+            "1 placement on this cluster: crp/shop",
+            id="stays",
         ),
         pytest.param((GPU,), make_placement(), make_binding("shop", "bravelion"), None, id="an-old-taint"),
         pytest.param((), make_placement(policy=TOLERANT), make_binding("shop", "bravelion"), None, id="tolerated"),
@@ -575,7 +581,7 @@ def test_x93_a_cluster_that_leaves_with_placements_on_it():
     hub = [make_binding("shop", "bravelion"), make_binding("dock", "bravelion"), make_binding("far", "jumpingcat")]
     hub += [make_binding("rates", "bravelion", namespace="quay")]
     (found,) = of("X-93", findings(None, LION, hub))
-    assert found[1] == "3 placements on this cluster: crp/dock, crp/shop, rp/quay/rates"
+    assert found[1] == "objects of 3 placements remain on this cluster, unmanaged: crp/dock, crp/shop, rp/quay/rates"
     assert not of("X-93", findings(None, FISH, hub))
     assert not of("X-93", findings(None, LION, []))
 
@@ -684,9 +690,9 @@ def test_every_answer_stays_within_its_bounds():
     unnamed=st.integers(0, 5),
 )
 def test_as_many_names_as_there_is_room_for(names, unnamed):
-    text = with_names("leaves 3 of 12 clusters", names, LONGEST_WARNING, len(names) + unnamed)
+    text = with_names("removes the placement from 3 of 12 clusters", names, LONGEST_WARNING, len(names) + unnamed)
     assert len(text) <= LONGEST_WARNING
-    assert text.startswith("leaves 3 of 12 clusters")
+    assert text.startswith("removes the placement from 3 of 12 clusters")
     shown = [name for name in text.partition(": ")[2].partition(" and ")[0].split(", ") if name]
     assert shown == sorted(names)[: len(shown)]
     more = text.rpartition(" and ")[2] if " and " in text else "0 more"
