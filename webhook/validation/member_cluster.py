@@ -195,7 +195,7 @@ def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant
             continue
         if score.valid_until is not None and score.valid_until < instant:
             until = format_time(score.valid_until)
-            yield FieldWarning(at, f"expired at {until} and is not reported", "X-27")
+            yield FieldWarning(at, f"expired at {until}, so it is ignored", "X-27")
 
 
 @enforces(*DELETION_RULES)
@@ -210,7 +210,10 @@ def refuse_deletion(old: JsonObject, context: Context) -> str:
     namespace = member_namespace(name_of(old))
     for export in context.existing(INTERNAL_SERVICE_EXPORT):
         if namespace_of(export) == namespace and not is_deleting(export):
-            return f"the cluster still exports services. Remove InternalServiceExport {name_of(export)} first"
+            return (
+                f"the cluster still exports services: InternalServiceExport {name_of(export)}. Delete its "
+                "ServiceExport on the member first, or set spec.deleteOptions.validationMode to Skip"
+            )
     return ""
 
 

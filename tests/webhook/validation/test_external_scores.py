@@ -35,7 +35,7 @@ def warnings(new, old=None):
         pytest.param('{"value":"42","validUntil":"2026-11-21T12:00:00Z"}', "", id="valid-to-this-instant"),
         pytest.param(
             '{"value":"42","validUntil":"2026-11-21T11:59:59Z"}',
-            "expired at 2026-11-21T11:59:59Z and is not reported",
+            "expired at 2026-11-21T11:59:59Z, so it is ignored",
             id="expired",
         ),
         pytest.param("42", "unreadable: is not a JSON object", id="bare-number"),

@@ -219,7 +219,7 @@ def guard_member_work(write: ReviewedWrite, context: Context) -> Iterator[str]:
         if name_of(member) != cluster:
             continue
         if context.user.username not in _agent_names(member):
-            yield f"only the agent of member cluster {quote(cluster)} may write here"
+            yield f"only admins and the agent of member cluster {quote(cluster)} may write in its namespace"
         elif not write.subresource and _beyond_finalizer(write):
             yield f"the agent of a member cluster may change only the status and the finalizer {WORK_CLEANUP}"
 

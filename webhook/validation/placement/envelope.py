@@ -119,7 +119,7 @@ def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Cont
     elif (group, kind) != NAMESPACE.group_kind and (reason := never_placed.reserved_reason(group, kind, name)):
         yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, f"{quote(name)} {reason}, never placed", "X-02")
     if (group, kind) == NAMESPACE.group_kind and never_placed.is_never_placed_namespace(name, context):
-        message = f"must not be in the reserved namespace {quote(name)}"
+        message = f"namespace {quote(name)} is reserved, never placed"
         yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, message, "X-01")
     if never_placed.is_never_written_to(namespace, context):
         message = f"namespace {quote(namespace)} is reserved: nothing is placed there"

@@ -267,7 +267,7 @@ def validate_others(
         if namespace_of(other) == metadata.namespace and name_of(other) != metadata.name
     ]
     if creates and len(others) >= MOST_OVERRIDES:
-        message = f"must have at most {MOST_OVERRIDES} overrides, has {len(others)} already"
+        message = f"at most {MOST_OVERRIDES} overrides of this kind are allowed, {len(others)} exist already"
         yield FieldError(FieldPath.of("metadata", "name"), Cause.FORBIDDEN, message, "O-09")
     owners = {key: name_of(other) for other in others for key in _objects_of(other, _SELECTORS[family])}
     for i, selector in enumerate(selectors):
@@ -357,7 +357,7 @@ def validate_positions(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Fiel
             why = f"{quote(segment)}: a list position must be a number without sign and leading zeros"
             yield invalid(at, patch.path, why, "X-64")
         elif segment == "-" and (from_last < 0 or patch.op != "add"):
-            yield invalid(at, patch.path, "must not end with - unless op is add", "X-64")
+            yield invalid(at, patch.path, "- must be the last segment, and op must be add", "X-64")
 
 
 def validate_rbac(
