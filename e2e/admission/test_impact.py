@@ -48,14 +48,14 @@ def warnings_of(hub: Cluster, path: str, wanted: int) -> list[str]:
         except ApiError as error:
             assert error.code == 404, str(error)
             warnings = []
-        if any("leaves" in warning for warning in warnings) or time.monotonic() > end:
+        if any("removes the placement from" in warning for warning in warnings) or time.monotonic() > end:
             return warnings
         time.sleep(0.2)
 
 
 def test_an_update_that_leaves_clusters_names_them(hub, placed):
-    [warning] = [text for text in warnings_of(hub, placed, 1) if "leaves" in text]
-    assert "leaves 2 of 3 clusters: " in warning
+    [warning] = [text for text in warnings_of(hub, placed, 1) if "removes the placement from" in text]
+    assert "removes the placement from 2 of 3 clusters: " in warning
     assert sum(name in warning for name in NAMES) == 2
     more, _ = hub.request("PATCH", placed, {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE, user="alice")
     assert more["spec"]["policy"]["numberOfClusters"] == 3

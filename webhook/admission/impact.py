@@ -46,7 +46,7 @@ def warn_about_lost_clusters(
     fleet = context.hub.fleet
     removed = {name for name in current - planned_clusters(document, context) if _stays_in_fleet(name, fleet)}
     if removed:
-        text = f"leaves {len(removed)} of {format_count(len(current), 'cluster')}"
+        text = f"removes the placement from {len(removed)} of {format_count(len(current), 'cluster')}"
         names = removed & named_clusters(document, old)
         yield FieldWarning(POLICY, with_names(text, names, LONGEST_WARNING - len(str(POLICY)) - 2, len(removed)), RULE)
 

@@ -94,11 +94,9 @@ def warn_about_taking_over(
         unseen |= _to_come(document, context)
     if takeovers:
         clusters = format_count(len({cluster for cluster, _ in takeovers}), "cluster")
-        subject = (
-            "existing objects there" if namespace_of(document) else format_count(len(takeovers), "existing object")
-        )
+        subject = "existing objects" if namespace_of(document) else format_count(len(takeovers), "existing object")
         yield FieldWarning(
-            SELECTORS, f"{subject} would be taken over and removed with the placement ({clusters})", RULE
+            SELECTORS, f"{subject} on {clusters} would be taken over, and later deleted with the placement", RULE
         )
     if unseen:
         clusters = format_count(len(unseen), "cluster")

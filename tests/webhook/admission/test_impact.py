@@ -121,7 +121,9 @@ def test_clusters_that_an_update_leaves(old, new, bindings, warning, namespace):
     selectors = [{"group": "", "version": "v1", "kind": "ConfigMap"}] if namespace else [NAMESPACE]
     before = make_placement(policy=old, namespace=namespace, selectors=selectors)
     after = make_placement(policy=new, namespace=namespace, selectors=selectors, revisionHistoryLimit=7)
-    assert impact(after, before, bindings) == ([f"spec.policy: leaves {warning}"] if warning else [])
+    assert impact(after, before, bindings) == (
+        [f"spec.policy: removes the placement from {warning}"] if warning else []
+    )
 
 
 def test_a_cluster_that_is_gone_or_leaving_is_not_lost_by_the_update():
@@ -130,15 +132,21 @@ def test_a_cluster_that_is_gone_or_leaving_is_not_lost_by_the_update():
     members = [make_member("bravelion"), leaving, make_member("jumpingcat")]
     old, new = make_placement(policy=fixed(*NAMES)), make_placement(policy=fixed("bravelion"))
     found = impact(new, old, bound(*NAMES), hub=hub_of(old, bound(*NAMES), members))
-    assert found == ["spec.policy: leaves 1 of 4 clusters: jumpingcat"]
+    assert found == ["spec.policy: removes the placement from 1 of 4 clusters: jumpingcat"]
 
 
 @pytest.mark.parametrize(
     ("status", "warning"),
     [
-        pytest.param(NAMES, "leaves 3 of 4 clusters: dozyowl, jumpingcat, smartfish", id="the-review-names-them"),
-        pytest.param(["dozyowl"], "leaves 3 of 4 clusters: dozyowl and 2 more", id="the-review-names-one"),
-        pytest.param([], "leaves 3 of 4 clusters", id="the-review-names-none"),
+        pytest.param(
+            NAMES,
+            "removes the placement from 3 of 4 clusters: dozyowl, jumpingcat, smartfish",
+            id="the-review-names-them",
+        ),
+        pytest.param(
+            ["dozyowl"], "removes the placement from 3 of 4 clusters: dozyowl and 2 more", id="the-review-names-one"
+        ),
+        pytest.param([], "removes the placement from 3 of 4 clusters", id="the-review-names-none"),
     ],
 )
 def test_only_names_that_the_review_gives_are_repeated(status, warning):
@@ -154,7 +162,7 @@ def test_a_long_list_is_cut_between_names():
     names = [f"cluster-with-a-rather-long-name-{number:02}" for number in range(12)]
     old, new = make_placement(policy=fixed(*names)), make_placement(policy=fixed(names[11]))
     (found,) = impact(new, old, bound(*names), hub=hub_of(old, bound(*names), [make_member(name) for name in names]))
-    assert found == f"spec.policy: leaves 11 of 12 clusters: {names[0]} and 10 more"
+    assert found == f"spec.policy: removes the placement from 11 of 12 clusters: {names[0]} and 10 more"
     assert len(found) <= LONGEST_WARNING
 
 
@@ -162,7 +170,7 @@ def test_it_comes_before_all_other_warnings():
     old, new = make_placement(policy=pick_n(4)), make_placement(policy=pick_n(0))
     context = Context.of_objects(hub_of(old, bound(*NAMES)), user=JANE, now=NOW)
     first, *rest = judge("UPDATE", new, placed(old, *NAMES), context).warnings
-    assert first.startswith("spec.policy: leaves 4 of 4 clusters")
+    assert first.startswith("spec.policy: removes the placement from 4 of 4 clusters")
     assert rest
 
 
@@ -264,7 +272,7 @@ def test_it_agrees_with_what_the_scheduler_decides(old, new, bindings):
     judgement = judge("UPDATE", after, placed(before, *NAMES), context)
     if not judgement.allowed or canonical_policy(old) == canonical_policy(new):
         return
-    said = [text for text in judgement.warnings if text.startswith("spec.policy: leaves")]
+    said = [text for text in judgement.warnings if text.startswith("spec.policy: removes the placement from")]
     snapshot = make_policy_snapshot(after)
     snapshot["metadata"]["name"] = "shop-0" if policy_hash(old) == policy_hash(new) else "shop-1"
     if new and "numberOfClusters" in new:
@@ -275,10 +283,8 @@ def test_it_agrees_with_what_the_scheduler_decides(old, new, bindings):
     run = scheduler.decide(type("Ref", (), {"namespace": ""}), snapshot, documents)
     held = {read_binding(document, "").cluster for document in documents if document["spec"]["state"] != "Unscheduled"}
     lost = held - {pick.cluster for pick in run.picked} - {binding.cluster for binding in run.kept}
-    wanted = [
-        f"spec.policy: leaves {len(lost)} of {len(held)} cluster{'s' * (len(held) != 1)}: {', '.join(sorted(lost))}"
-    ]
-    assert said == (wanted if lost else [])
+    clusters = f"{len(held)} cluster{'s' * (len(held) != 1)}: {', '.join(sorted(lost))}"
+    assert said == ([f"spec.policy: removes the placement from {len(lost)} of {clusters}"] if lost else [])
 
 
 async def test_what_is_said_is_what_then_happens():
@@ -300,7 +306,10 @@ async def test_what_is_said_is_what_then_happens():
         await hub.until(lambda: set(hub.bound("shop")) != before)
         lost = sorted(before - set(hub.bound("shop")))
         assert lost
-        assert judgement.warnings[0] == f"spec.policy: leaves {len(lost)} of 3 clusters: {', '.join(lost)}"
+        assert (
+            judgement.warnings[0]
+            == f"spec.policy: removes the placement from {len(lost)} of 3 clusters: {', '.join(lost)}"
+        )
 
 
 def test_the_hook_says_it_and_the_mutating_one_does_not():
@@ -316,5 +325,5 @@ def test_the_hook_says_it_and_the_mutating_one_does_not():
         "userInfo": {"username": "jane"},
     }
     response = answer({"request": request}, "validate", context)["response"]
-    assert response["warnings"][0] == "spec.policy: leaves 1 of 4 clusters: bravelion"
+    assert response["warnings"][0] == "spec.policy: removes the placement from 1 of 4 clusters: bravelion"
     assert "warnings" not in answer({"request": request}, "mutate", context)["response"]

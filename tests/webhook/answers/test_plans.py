@@ -234,8 +234,12 @@ async def test_the_impact_that_admission_warns_about_is_that_of_the_plan():
             plan = await planner.plan(Proposal([given_object(placement(name, policy))]), OWNER, EVERYBODY)
             entry = next(entry for entry in plan["placements"] if entry["name"] == name)
             lost, held = len(entry["moves"]["lost"]), len(entry["before"])
-            warned = [text for text in plan["admission"][0]["warnings"] if text.startswith("spec.policy: leaves")]
-            words = [f"spec.policy: leaves {lost} of {held} cluster"] if lost else []
+            warned = [
+                text
+                for text in plan["admission"][0]["warnings"]
+                if text.startswith("spec.policy: removes the placement from")
+            ]
+            words = [f"spec.policy: removes the placement from {lost} of {held} cluster"] if lost else []
             assert [text[: len(words[0])] for text in warned] == words if words else warned == []
 
 

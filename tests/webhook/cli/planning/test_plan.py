@@ -349,7 +349,7 @@ class TestOnFiles:
         made = write(tmp_path / "made.yaml", snapshot)
         file = write(tmp_path / "new.yaml", more(1))
         result = cli("plan", "--on", base, "--on", made, "-f", file, "-o", "json", "--now", NOW)
-        assert "spec.policy: leaves 1 of 2 clusters" in result.stderr
+        assert "spec.policy: removes the placement from 1 of 2 clusters" in result.stderr
         assert len(entries(result)["web"]["moves"]["lost"]) == 1
 
     def test_an_override_without_effect_is_a_warning(self, cli, base, tmp_path):
