@@ -13,7 +13,7 @@ from functools import partial
 
 from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, placement_of_work
-from scorer.api.kinds import WORK, Kind
+from scorer.api.kinds import WORK, Kind, api_version
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
 from scorer.api.unstructured.documents import is_deleting, label, status_of
@@ -128,7 +128,7 @@ class BackReportController:
         """Copy one status to its object. Return the error message, or an empty string."""
         kind = self._kind(report)
         if kind is None:
-            return f"the hub does not serve the kind {report.kind} of {report.group}/{report.version}"
+            return f"the hub does not serve kind {report.kind} of {api_version(report.group, report.version)}"
         try:
             # Read from the store, as its kind might not be cached. Written with this resource version, so that a
             # concurrent write of a user causes a conflict and is not lost.

@@ -265,7 +265,9 @@ class PlacementController:
         words = "; ".join(f"{kind}: {reason}" for (_, kind), reason in sorted(unreadable.items()))
         if self._reported.get(ref) != words:
             self._reported[ref] = words
-            self._record(placement, Event("PlacementKindsNotRead", f"not placed, if there are any: {words}", "Warning"))
+            self._record(
+                placement, Event("PlacementKindsNotRead", f"objects of these kinds are not placed: {words}", "Warning")
+            )
 
     def _policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> tuple[Write, ...]:
         """Return the writes that make the latest policy snapshot match the policy of a placement."""
@@ -419,9 +421,8 @@ class PlacementController:
         await self._hub.amend(family.placement, free)
         self._record(placement, event)
         if works:
-            message = (
-                f"{family.placement.kind} {ref.name} was released before its Works: {describe_remaining_works(works)}"
-            )
+            remaining = describe_remaining_works(works)
+            message = f"{family.placement.kind} {ref.name} is deleted, but its Works remain: {remaining}"
             # A namespace that is being deleted accepts no Event. One about the namespace itself is in ``default``.
             self._record(namespace or placement, Event("PlacementWorksLeft", message, "Warning"))
         return DONE

@@ -205,7 +205,7 @@ class SchedulerController:
         if restored := plan_states_restored(documents):  # before the decision, which would treat the cluster as dropped
             await self._hub.carry_out_concurrently(family.binding, restored)
             names = ", ".join(write.name for write in restored)
-            message = f"bindings restored after another client than the loop ordered their removal: {names}"
+            message = f"bindings restored, because a client other than the loop had set them to Unscheduled: {names}"
             self._record(placement, Event("BindingsRestored", message, "Warning"))
             documents = children(self._hub.cache, family.binding, ref)
         if taken_back := plan_unmarking(documents, self._hub.cache.of_kind(EVICTION).objects.values()):

@@ -121,9 +121,9 @@ async def test_a_placement_on_two_clusters_is_told_once_for_every_new_reason(sto
 @pytest.mark.parametrize(
     ("served", "refusal", "words"),
     [
-        pytest.param(Served(NAMESPACE), None, "serve the kind Deployment of apps/v1", id="kind-not-served"),
+        pytest.param(Served(NAMESPACE), None, "serve kind Deployment of apps/v1", id="kind-not-served"),
         pytest.param(
-            Served(replace(DEPLOYMENT, versions=("v2",))), None, "does not serve the kind", id="version-not-served"
+            Served(replace(DEPLOYMENT, versions=("v2",))), None, "does not serve kind", id="version-not-served"
         ),
         pytest.param(Served(replace(DEPLOYMENT, has_status=False)), None, "subresource", id="no-status-subresource"),
         pytest.param(SERVED, ForbiddenError("may not"), "Deployment shop/web: may not", id="forbidden"),

@@ -137,7 +137,7 @@ async def test_a_digest_counts_again_only_in_a_later_confirmation():
             return with_metadata(it, annotations={CARRIED_OUT: record, CONFIRM_REMOVAL: f"{fresh}@{until}"})
 
         await edit(world.store, PLACEMENT, Key("shop"), spend)
-        await world.until(lambda: "counts again in a confirmation that expires after" in pending(world)["message"])
+        await world.until(lambda: "To confirm it again, set an expiry after" in pending(world)["message"])
         assert await on_members(world, STATEFUL_SET, "db", members=["fish"]) == ["fish"]
         await confirm(world, fresh, hours=2)
         await world.until(lambda: not pending(world))

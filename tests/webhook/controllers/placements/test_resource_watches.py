@@ -182,7 +182,7 @@ async def test_a_kind_in_a_namespace_that_may_not_be_read_is_left_out(closed):
         assert selected(world, "p") == {("Namespace", "shop"), ("ConfigMap", "rates")}
         await world.until(lambda: left_out(world) != [])
         assert left_out(world) == [
-            "not placed, if there are any: Secret: secrets is forbidden: harbormaster cannot list it"
+            "objects of these kinds are not placed: Secret: secrets is forbidden: harbormaster cannot list it"
         ]
 
 

@@ -33,11 +33,11 @@ async def test_removals_that_were_pending_when_the_settings_are_off_are_recorded
     async with confirming(data=tmp_path) as world:
         await delete(world, kind, name, namespace)
         await world.until(lambda: pending(world))
-        message = pending(world)["message"]
+        listed = pending(world)["message"].partition(" until confirmed: ")[2]
     async with running(tmp_path, removal=NO_CONFIRMATION) as world:
         await world.until(lambda: world.events(BYPASSED) and not pending(world))
         assert world.events(BYPASSED) == [
-            f"the settings switched confirmation off, and these removals proceed: {message}"
+            f"the settings switched confirmation off. These pending removals proceed: {listed}"
         ]
         assert await on_members(world, STATEFUL_SET, "db") == []
         counted = {"reason": BYPASSED}
@@ -69,7 +69,7 @@ async def test_a_restored_hub_is_named_beside_what_is_pending():
         await delete(world, STATEFUL_SET, "db", "shop")
         await world.until(lambda: ACCEPT_OLDER_UNTIL in pending(world).get("message", ""))
         assert pending(world)["message"].endswith(
-            f"; older Works are held on lion: {ACCEPT_OLDER_UNTIL} accepts them, and confirms no removal"
+            f"; older Works are held on lion: {ACCEPT_OLDER_UNTIL} accepts them, but confirms no removal"
         )
 
 
