@@ -126,7 +126,7 @@ class Leave:
         if internal is not None and not has_left(internal):
             return (
                 "its agent has not reported that it has released the placed objects. The loop waits for 15 minutes "
-                "(HARBORMASTER_FORCE_DELETE_SECONDS)"
+                "by default (HARBORMASTER_FORCE_DELETE_SECONDS)"
             )
         if await self._hub.find(NAMESPACE, space) is not None:
             return f"namespace {space} on the hub is still being deleted"

@@ -239,7 +239,7 @@ class Steps:
         if self.strategy.when_to_take_over == "IfNoDiff" and not self._was_ours(live):
             comparison = await compare(item, live, self.member, full=self._compares_fully)
             if comparison.details:
-                message = f"{len(comparison.details)} fields differ, and whenToTakeOver is IfNoDiff"
+                message = f"{_differing(comparison)}, and whenToTakeOver is IfNoDiff"
                 raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, comparison.details)
         # At the version that was checked: an owner added since then causes a conflict and a retry. Example: a Helm
         # operator adds itself as the owner between our read and our write. Without the version, its reference would be
@@ -282,7 +282,7 @@ class Steps:
         if not comparison.details:
             return manifest_result(item, ManifestReason.NO_DIFF_FOUND, "no field differs", live)
         reason = ManifestReason.FOUND_DIFF_DEGRADED if comparison.degraded else ManifestReason.FOUND_DIFF
-        return manifest_result(item, reason, f"{len(comparison.details)} fields differ", live, diffs=comparison.details)
+        return manifest_result(item, reason, _differing(comparison), live, diffs=comparison.details)
 
     async def _drift_before(self, item: Manifest, live: JsonObject) -> ManifestResult | None:
         """Return the result of a manifest that is not reapplied because the object drifted, or None if it may be."""
@@ -325,6 +325,12 @@ class Steps:
             drifts=comparison.details,
             observed_status=status_of(live) if self.reports_status else None,
         )
+
+
+def _differing(comparison: DriftComparison) -> str:
+    """Return the number of fields that differ, as text."""
+    count = len(comparison.details)
+    return f"{format_count(count, 'field')} {'differs' if count == 1 else 'differ'}"
 
 
 def _not_repeated(item: Manifest, run: JobRun) -> ManifestResult:

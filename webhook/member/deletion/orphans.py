@@ -110,6 +110,11 @@ def may_free(applied_work: JsonObject, us: HubMember) -> bool:
     return has_cleanup and ownership_of(applied_work, us) is not AppliedWorkOwnership.ANOTHERS
 
 
+def group_names(groups: Iterable[str]) -> str:
+    """Return the names of API groups for a message. The core group has none."""
+    return ", ".join(sorted(group or "core" for group in groups))
+
+
 async def free(
     applied_work: JsonObject, identities: Iterable[ManifestIdentity], member: MemberStore, us: HubMember | None = None
 ) -> None:
@@ -130,7 +135,9 @@ async def free(
     owned_identities = list(identities)
     # Kinds that discovery does not list count as deleted with their objects, except in a group that did not answer.
     if unknown := {identity.group for identity in owned_identities} & member.served.silent:
-        raise StoreError(f"AppliedWork {name} is held: discovery of {sorted(unknown)} failed on the member")
+        raise StoreError(
+            f"AppliedWork {name} is held: discovery of API groups failed on the member: {group_names(unknown)}"
+        )
     for identity, kind in await served_kinds(owned_identities, member):
 
         async def change(live: JsonObject, kind: Kind = kind) -> None:

@@ -26,7 +26,7 @@ from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreE
 from webhook.member.deletion.blocking_finalizers import left_over_obstacles
 from webhook.member.deletion.crds import Definitions, is_definition
 from webhook.member.deletion.handover import NO_SIBLING_WORKS, SiblingWorks, owner_after, sibling_works, written_at
-from webhook.member.deletion.orphans import adopt_freed
+from webhook.member.deletion.orphans import adopt_freed, group_names
 from webhook.member.objects.finalizers import without_own_finalizers
 from webhook.member.objects.ledger import on_latest, recorded, served_kinds, still_answers, unanswered, written_down
 from webhook.member.objects.manifests import DEFAULT_LIMITS, Manifest, ManifestIdentity, RejectedManifest, limits_of
@@ -215,8 +215,10 @@ async def remove_content(
     keeping.keep(await _spaces_of_marked(recorded_identities, owner, member))
     found_kinds = await served_kinds(_inside_first(recorded_identities), member)
     if unknown := unanswered(owner, member):  # they may be annotated to be kept
-        groups = sorted({identity.group for identity in unknown})
-        raise NotReleasedError(f"AppliedWork {key.name} is held: discovery of the groups {groups} failed on the member")
+        groups = group_names({identity.group for identity in unknown})
+        raise NotReleasedError(
+            f"AppliedWork {key.name} is held: discovery of API groups failed on the member: {groups}"
+        )
     for identity, kind in found_kinds:
         try:
             all_inherited &= await _settle(

@@ -16,6 +16,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, status_of
+from scorer.api.values.quoting import format_count
 from scorer.membership.heartbeats import NAMESPACE_LIMIT
 from scorer.membership.identity import DISCOVERED_WORKS, IDENTITY_ACCEPTED, REMOVE_APPLIED_WORK
 from webhook.kube.ports import ConflictError, Key, Store
@@ -301,9 +302,10 @@ def _works_found(without_work: Mapping[str, int], generation: int, now: datetime
     names_text = ", ".join(names[:MOST_NAMED]) + (
         f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     )
+    have, own = ("has", "owns") if len(names) == 1 else ("have", "own")
     reason = (
-        f"{len(names)} AppliedWorks on this cluster have no Work on the hub, and own {sum(without_work.values())} "
-        f"objects that are no longer placed: {names_text}"
+        f"{format_count(len(names), 'AppliedWork')} on this cluster {have} no Work on the hub, and {own} "
+        f"{format_count(sum(without_work.values()), 'object')} no longer placed: {names_text}"
     )
     reason = f"{reason[: LONGEST_MESSAGE - len(_TO_REMOVE)]}{_TO_REMOVE}"
     return make_condition(DISCOVERED_WORKS, FALSE, "WorksMissing", reason, generation=generation, now=now)

@@ -108,5 +108,5 @@ def _text(data: Mapping[str, Any], key: str, *, is_required: bool) -> str:
     except ValueError as error:
         raise InvalidSecretError(f"data.{key}: must be base64-encoded text") from error
     if key != _KEYS["authorities"] and not (text.isascii() and text.isprintable()):
-        raise InvalidSecretError(f"data.{key}: must not contain line breaks or other control characters")
+        raise InvalidSecretError(f"data.{key}: must be printable ASCII text without line breaks")
     return text

@@ -113,7 +113,7 @@ def forbidden_status(work: JsonObject, reason: str, now: datetime) -> JsonObject
     The entries of its objects remain as last reported, because they record which objects may be on the member.
     """
     kind, generation = "DiffReported" if reports_diff(work) else "Applied", generation_of(work)
-    message = f"the agent has no rights on the member: {reason}"
+    message = f"the agent lacks rights on the member: {reason}"
     condition = make_condition(kind, FALSE, "ForbiddenByMember", message, generation=generation, now=now)
     return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [condition])}
 
