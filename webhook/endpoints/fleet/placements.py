@@ -91,7 +91,7 @@ def add_routes(api: Api) -> None:
         try:
             document = await api.answers.trees.tree(ref, request.match_info["cluster"])
         except StoreError as error:
-            raise ProblemError(Problem.NOT_READY, f"the hub does not respond: {error}", retry_after=5) from error
+            raise ProblemError(Problem.NOT_READY, f"the request to the hub failed: {error}", retry_after=5) from error
         if document is None:
             raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
         return tagged(request, document)

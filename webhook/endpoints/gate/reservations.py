@@ -101,7 +101,9 @@ async def reserve_nodes(nodes: NodeGateService, body: ReservationModel, claimant
         nodes.require_synced()
         question = _read_question(DisruptionModel, body).question("question")
         if question.reserve_seconds:
-            raise refusal([Mistake(f"{QUESTION}/reserveSeconds", "invalid", "ttlSeconds must be set")])
+            raise refusal(
+                [Mistake(f"{QUESTION}/reserveSeconds", "invalid", "must not be set: ttlSeconds sets the duration")]
+            )
         answer = await nodes.reserve(question, claimant, body.ttl_seconds)
     assert answer.reservation is not None
     identifier, expires = answer.reservation

@@ -334,7 +334,7 @@ def shown(caller: UserInfo) -> str:
 
 def _not_reviewed(error: NotReviewedError) -> ProblemError:
     _log.warning("credential review failed", extra={"reason": str(error)})
-    detail = "the hub did not answer the review of the caller's credentials and rights"
+    detail = "the caller's credentials and rights could not be reviewed in time, or the hub refused the review"
     return ProblemError(Problem.NOT_READY, detail, retry_after=REVIEW_AGAIN_SECONDS)
 
 

@@ -69,7 +69,7 @@ def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
         return model.model_validate_json(dump_json(body), extra="forbid")
     except pydantic.ValidationError as error:
         if error.error_count() > MOST_MISTAKES:  # a list of half a million takes seconds to write, and has no reader
-            detail = f"the body has {error.error_count()} errors. Only {MOST_MISTAKES} are listed"
+            detail = f"the body has {error.error_count()} errors. They are listed if there are at most {MOST_MISTAKES}"
             mistake = Mistake("", "too-many", detail)
             raise ProblemError(Problem.VALIDATION_FAILED, detail, mistakes=[mistake]) from error
         mistakes = [_mistake(body, detail) for detail in error.errors(include_url=False)]

@@ -129,7 +129,7 @@ def plan_problems() -> Iterator[None]:
     except ProposalError as error:
         raise ProblemError.of_mistakes([Mistake(*mistake) for mistake in error.mistakes]) from error
     except NotReviewedError as error:
-        detail = "the hub did not answer the review of the caller's rights"
+        detail = "the caller's rights could not be reviewed: the hub refused the review or did not answer"
         raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
     except (PlannerBusyError, DeadlineExceededError) as error:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error

@@ -127,10 +127,10 @@ async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
     except InvalidObjectError as error:
         raise ProblemError(Problem.CONFLICT, f"the hub refuses the change: {error}") from error
     except NotReviewedError as error:
-        detail = "the hub did not answer the review of the caller's rights"
+        detail = "the caller's rights could not be reviewed: the hub refused the review or did not answer"
         raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
     except StoreError as error:
-        raise ProblemError(Problem.NOT_READY, f"the hub does not respond: {error}", retry_after=1) from error
+        raise ProblemError(Problem.NOT_READY, f"the request to the hub failed: {error}", retry_after=1) from error
 
 
 def _order_response(order: Ordered) -> web.Response:

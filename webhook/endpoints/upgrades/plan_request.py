@@ -117,7 +117,7 @@ def upgrade_problems() -> Iterator[None]:
     except (PlannerBusyError, DeadlineExceededError) as error:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
     except StoreError as error:
-        raise ProblemError(Problem.NOT_READY, f"the hub does not respond: {error}", retry_after=1) from error
+        raise ProblemError(Problem.NOT_READY, f"the request to the hub failed: {error}", retry_after=1) from error
 
 
 async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGet) -> UpgradeQuestion:

@@ -95,7 +95,7 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
         except ReportInvalidError as error:
             raise ProblemError(Problem.VALIDATION_FAILED, str(error)) from error
         except StoreError as error:
-            raise ProblemError(Problem.NOT_READY, f"the hub refuses it: {error}", retry_after=1) from error
+            raise ProblemError(Problem.NOT_READY, f"the report could not be stored: {error}", retry_after=1) from error
         return web.Response(status=204)
 
     path = "/v1/upgrade/operations/{run}/{member}/{attempt}/status"

@@ -70,7 +70,7 @@ class HubAccessReviewer:
                 raise failure
         if failures:
             _log.warning("access not reviewed", extra={"user": user.username, "reason": str(failures[0])})
-        return Reviewed(denied, "the API server did not answer" if failures else "")
+        return Reviewed(denied, "the API server refused the review or did not answer" if failures else "")
 
     def _cached_answer(self, user: UserInfo, requirement: Access) -> bool | None:
         answers = [self._reviews.cached(_key(user, access)) for access in requirement.alternatives]

@@ -300,7 +300,7 @@ async def test_one_of_two_rights_is_enough(hub, access_reviewer, verbs, asked, a
 async def test_admission_hears_of_what_could_not_be_found_out(hub, access_reviewer):
     hub.code = 503
     reviewed = await access_reviewer.review(ANN, [Access("get", "", "namespaces", "shop")])
-    assert (reviewed.denied, reviewed.unanswered) == ((), "the API server did not answer")
+    assert (reviewed.denied, reviewed.unanswered) == ((), "the API server refused the review or did not answer")
 
 
 async def test_the_hub_says_whose_client_certificates_it_accepts(hub, server):
