@@ -251,7 +251,7 @@ def judge_policies(
             accounts = "every account of an agent" if policy.whose else username
             problems.append(f"policy {policy.name} {state}, so {accounts} is not restricted ({policy.message})")
     commands = "harbormaster rbac serve | kubectl apply -f -; harbormaster rbac reconcile | kubectl apply -f -"
-    well = f"{len(policies_wanted)} policies restrict our accounts beyond their roles"
+    well = f"{len(policies_wanted)} policies restrict harbormaster's accounts beyond their roles"
     return judged(POLICIES, problems, well, f"{commands}    (with Helm: rbac.policies)")
 
 

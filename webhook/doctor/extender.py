@@ -58,7 +58,7 @@ def judge_extender(scheduler: Scheduling | None, metrics: Mapping[str, str], now
             return Finding(CHECK, State.OK, "no scheduler is installed by the chart")
         return unchecked(CHECK, "no replica of serve is running, so refused schedulers are unknown")
     minutes = RECENT // timedelta(minutes=1)
-    return judged(CHECK, problems, f"no request of a scheduler was refused within {minutes} minutes", ADVICE)
+    return judged(CHECK, problems, f"no request of a scheduler was refused in the last {minutes} minutes", ADVICE)
 
 
 def _problems_of(scheduler: Scheduling) -> Iterator[str]:

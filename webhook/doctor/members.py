@@ -4,6 +4,7 @@ An agent writes its own time into the InternalMemberCluster, and the API server 
 The difference is the offset of the agent's clock, plus or minus the duration of the request.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
@@ -60,10 +61,16 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
 def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
     """Check whether members have AppliedWorks without a Work on the hub, as after a restore from a backup."""
     reports = {name_of(member): orphan_report(member) for member in _staying(members)}
-    problems = [f"{name}: {report.partition(';')[0][:LONGEST_REPORT]}" for name, report in reports.items() if report]
-    well = f"{format_count(len(reports), 'member')} without AppliedWorks that have no Work" if reports else NO_MEMBERS
+    problems = [f"{name}: {_without_advice(report)[:LONGEST_REPORT]}" for name, report in reports.items() if report]
+    members_text = format_count(len(reports), "member")
+    well = f"each AppliedWork of {members_text} has a Work on the hub" if reports else NO_MEMBERS
     advice = f"place the same content again, or remove it: for each of these AppliedWorks, {REMOVE_APPLIED_WORK}"
     return judged(APPLIED_WORKS, problems, well, advice)
+
+
+def _without_advice(report: str) -> str:
+    """Return the first sentence of a report. The finding has advice of its own."""
+    return re.split(r"; |\. ", report, maxsplit=1)[0]
 
 
 def judge_removals(bindings: Iterable[JsonObject]) -> Finding:

@@ -147,7 +147,7 @@ class Provider:
         if status != 200:
             error = printable(str(answer.get("error"))[:64])
             trouble = SignInFailure.CODE if error == "invalid_grant" else SignInFailure.PROVIDER
-            raise SignInError(trouble, f"the provider refused the code: {status} {error}")
+            raise SignInError(trouble, f"the provider refused the code: HTTP status {status}, {error}")
         token = answer.get("id_token")
         if not isinstance(token, str):
             raise SignInError(SignInFailure.PROVIDER, "the provider returned no ID token")
@@ -301,7 +301,7 @@ def _object(body: bytes, url: str, status: int) -> JsonObject:
         document = None
     if not isinstance(document, dict):
         trouble = SignInFailure.UNREACHABLE if status >= _FIRST_ERROR else SignInFailure.PROVIDER
-        raise SignInError(trouble, f"{url}: {status}, and no JSON object")
+        raise SignInError(trouble, f"{url}: HTTP status {status} without a JSON object")
     return document
 
 

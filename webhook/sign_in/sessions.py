@@ -93,7 +93,8 @@ class Sessions:
         ciphertext = self._sessions.close(orjson.dumps(document))
         if len(ciphertext) > LONGEST_COOKIE:
             reason = (
-                f"{len(user.groups)} groups make a session of {len(ciphertext)} letters: a cookie has {LONGEST_COOKIE}"
+                f"the session has {len(ciphertext)} characters with {len(user.groups)} groups, "
+                f"must have at most {LONGEST_COOKIE}"
             )
             raise SignInError(SignInFailure.GROUPS, reason)
         return ciphertext

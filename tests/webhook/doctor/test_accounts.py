@@ -248,7 +248,7 @@ def test_policies_are_well_under_any_name():
             each["spec"]["policyName"] += "-x"
     assert (judged_policies(stored).state, judged_policies(stored).found) == (
         State.OK,
-        "10 policies restrict our accounts beyond their roles",
+        "10 policies restrict harbormaster's accounts beyond their roles",
     )
 
 

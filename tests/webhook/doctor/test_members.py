@@ -116,7 +116,7 @@ def test_applied_works_without_works_are_a_problem_with_the_command_that_removes
     (problem,) = finding.problems
     assert problem == "paris: 2 AppliedWorks on this cluster have no Work on the hub, and own 5 objects: a, b"
     assert "kubectl delete appliedwork NAME" in finding.advice, "ours, not what an agent has written"
-    assert judge_applied_works([member(), found]).found == "2 members without AppliedWorks that have no Work"
+    assert judge_applied_works([member(), found]).found == "each AppliedWork of 2 members has a Work on the hub"
     assert judge_applied_works([]).state is State.OK
 
 
