@@ -216,9 +216,7 @@ async def remove_content(
     found_kinds = await served_kinds(_inside_first(recorded_identities), member)
     if unknown := unanswered(owner, member):  # they may be annotated to be kept
         groups = group_names({identity.group for identity in unknown})
-        raise NotReleasedError(
-            f"AppliedWork {key.name} is held: discovery of API groups failed on the member: {groups}"
-        )
+        raise NotReleasedError(f"AppliedWork {key.name} is held: discovery failed on the member for {groups}")
     for identity, kind in found_kinds:
         try:
             all_inherited &= await _settle(
@@ -397,10 +395,9 @@ def _inside_first(identities: Sequence[ManifestIdentity]) -> list[ManifestIdenti
 
 
 async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, is_collected: bool = False) -> bool:
-    """Remove, release or hand over one object, and return whether that is done.
+    """Remove, release or hand over one object. Return False while it waits for its successor or is being deleted.
 
-    It is not while the object waits for its successor, or while its deletion is not finished. A missing object, or one
-    that is not ours, is skipped.
+    A missing object, or one that is not ours, is skipped.
 
     Args:
         kind: Kind of the object.
