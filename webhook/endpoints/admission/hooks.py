@@ -253,7 +253,7 @@ class ReviewHandler:
                 if removal_losses(request, with_user) or confirmation_rights(request, with_user):
                     return None
             verdict = answer(review, call.hook, context, user, rights_review, size=len(body))
-        except Exception:  # noqa: BLE001 - whatever it is, `handler` meets it again, and says so
+        except Exception:  # noqa: BLE001 - `handler` meets the same error again, and reports it
             return None
         seconds = asyncio.get_running_loop().time() - start
         if seconds > call.budget:
