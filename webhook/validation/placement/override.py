@@ -129,7 +129,7 @@ _SelectorKey: TypeAlias = tuple[str, str, str, str]
 """Group, version, kind and name: what the loop compares (rollout.md 6.2)."""
 
 _LABEL_VARIABLE: Final = "${MEMBER-CLUSTER-LABEL-KEY-"
-_BROKEN_ESCAPE = re.compile(r"(?:[^~]|~[01])*", re.ASCII)
+_VALID_ESCAPES: Final = re.compile(r"(?:[^~]|~[01])*", re.ASCII)
 _WRONG_POSITION: Final = re.compile(r"[+-][0-9]+|0[0-9]+", re.ASCII)
 _MAPS: Final = frozenset(
     {"labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "stringData", "properties"}
@@ -339,7 +339,7 @@ def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
         yield FieldError(at, Cause.FORBIDDEN, f"/{segments[0]} cannot be overridden", "O-18")
     elif segments[0] == "metadata" and (len(segments) < 2 or segments[1] not in {"labels", "annotations"}):
         yield FieldError(at, Cause.FORBIDDEN, "only labels and annotations of metadata can be overridden", "O-18")
-    if not _BROKEN_ESCAPE.fullmatch(path):
+    if not _VALID_ESCAPES.fullmatch(path):
         yield invalid(at, path, "~ must be followed by 0 or 1", "X-64")
 
 
