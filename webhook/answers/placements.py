@@ -307,7 +307,7 @@ def _progress_of_all(document: JsonObject, clusters: Iterable[PlacedCluster]) ->
         return "failed", f"{failed[0]['cluster']}: {failed[0]['detail']}"
     busy = [entry for state in ("applying", "waiting", "removing") for entry in by_state.get(state, ())]
     if busy and dict_at(document, "spec", "strategy").get("type") == "External":
-        return "external", "waits for a staged update run"
+        return "external", "waiting for a staged update run"
     if busy:
         return "rolling out", f"{busy[0]['cluster']}: {busy[0]['detail']}"
     return "available", ""

@@ -120,7 +120,7 @@ class BlastRadius(ApiModel):
 
 
 class UpgradePlan(ApiModel):
-    """Forecast of a run. If some member can never start, ``eta`` is absent, and the member has the reason."""
+    """Forecast of a run. The ``reason`` of a member says why it can never start."""
 
     computed_at: Time | None = None
     """Time when the forecast was made."""

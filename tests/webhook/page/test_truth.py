@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 def staged(hub: FixtureHub, moments: Moments, record: Json) -> str:
     """Have a run roll out crp/edge-cache, and return its name."""
-    hub.placement("crp/edge-cache").update(state="external", why="waits for a staged update run")
+    hub.placement("crp/edge-cache").update(state="external", why="waiting for a staged update run")
     hub.runs = [{**record, "spec": {**record["spec"], "placementName": "edge-cache"}}]
     return str(record["metadata"]["name"])
 
