@@ -174,7 +174,7 @@ def _show(page: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> N
     else:
         complain(
             f"no history in namespace {namespace}: nothing has happened yet, or harbormaster is installed in another "
-            "namespace"
+            "namespace (--installed-in NS)"
         )
     if page.more:
         complain(f"older entries exist: raise --limit (up to {MOST_ITEMS}), or filter with --since and --type")

@@ -40,7 +40,10 @@ def command(port: int, opens: bool, hub: HubOptions) -> int:
     """Show the page."""
     connection = hub.find()
     if connection.ours:
-        raise UserError("harbormaster up has its own page, at the address that it printed")
+        raise UserError(
+            "harbormaster up has its own page, at the address that it printed. Select another hub with --context NAME "
+            "or --kubeconfig FILE"
+        )
     return run(_show(connection, _options_of(hub, connection), port, opens=opens))
 
 
