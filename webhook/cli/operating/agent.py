@@ -27,8 +27,8 @@ needs the CustomResourceDefinition of AppliedWorks there, one of those that `har
 join` installs all of this. HARBORMASTER_LOG_FORMAT and HARBORMASTER_LOG_LEVEL configure logging.
 
 Without --hub-kubeconfig, the agent uses the hub credentials in Secret harbormaster-hub of its own namespace, which
-`harbormaster join` writes. It renews the token there at every start, and then every hour or after a third of the
-token's lifetime, whichever is earlier.
+`harbormaster join` writes. It renews the token there at every start, and then every hour, or after a third of the
+token's lifetime if that is shorter.
 
 The agent records the identity of the cluster (its hub and its member name) in ConfigMap harbormaster-member of its own
 namespace. From then on, an agent of another hub or with another name applies nothing, is not ready, and reports the
