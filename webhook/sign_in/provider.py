@@ -73,7 +73,8 @@ def check_transport(url: object, subject: str) -> str:
             host = ""
         if host and not parts.fragment and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))):
             return url
-    raise SignInError(SignInFailure.PROVIDER, f"{subject}: {quote(str(url)[:128])} is not an https URL")
+    rule = "must be an https URL without spaces or a fragment (http only on loopback)"
+    raise SignInError(SignInFailure.PROVIDER, f"{subject}: {quote(str(url)[:128])}: {rule}")
 
 
 class Provider:

@@ -14,7 +14,7 @@ from webhook.runtime.files import read_bounded
 
 HELP = """Print the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
 
-Kinds have separate entries, some of them several. Guard rails are included if their settings are on, as for `serve`, such as
+Every kind has entries of its own. Guard rails are included if their settings are on, as for `serve`, such as
 HARBORMASTER_GUARD_RAIL=true. With HARBORMASTER_WEBHOOK_SECRET_FILE, as for `serve`, the output contains the secret
 path: keep it secret.
 

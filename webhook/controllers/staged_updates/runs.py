@@ -1,7 +1,8 @@
 """The controller of staged update runs.
 
-The record of a run is stored before each write that relies on it, so a new leader continues from the record. A leader
-that stops between two writes leaves a binding that was written but not recorded, which the next leader recognizes.
+Each step stores the status of the run last. The next step relies only on what is stored, so a new leader continues from
+there. If a leader stops within a step, a binding may have been written but not recorded. The next leader recognizes it
+by the uid of the run in its annotation ``harbormaster.dev/updated-by``.
 
 Source: staged-updates.md 2 to 11.
 """

@@ -102,7 +102,7 @@ UPGRADE_OPERATIONS: Final = (
         "post",
         "/v1/upgrade/profiles/{name}:generate",
         "Upgrade",
-        "Create the run of a profile for the latest published versions",
+        "Create the upgrade run for the current target of a profile",
         f"The run is not started. Requires the right to create runs. {_NOTED} 409: no version to upgrade to is "
         "available.",
         OrderAnswer,
