@@ -4,7 +4,7 @@ The table of Kubernetes' own kinds exists so that the scope of a selected built-
 discovery (placement-api.md 7.1). `scorer.api.crd.definitions` has the printer columns and schemas of our kinds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -218,10 +218,13 @@ LEASE = KINDS["coordination.k8s.io", "Lease"]
 CUSTOM_RESOURCE_DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 
 
-def find_kind(word: str) -> Kind | None:
-    """Return the kind that *word* names, or None: by kind, plural or short name, each with or without the group."""
+def find_kind(word: str, custom: Iterable[Kind] = ()) -> Kind | None:
+    """Return the kind that *word* names, or None: by kind, plural or short name, each with or without the group.
+
+    *custom* are further known kinds.
+    """
     name, _, group = word.lower().partition(".")
-    for kind in (*OUR_KINDS, NODE_CLAIM, *BUILT_IN):
+    for kind in (*OUR_KINDS, NODE_CLAIM, *BUILT_IN, *custom):
         if name in (kind.plural, kind.kind.lower(), *kind.short_names) and group in ("", kind.group):
             return kind
     return None

@@ -72,7 +72,7 @@ class ProposedObject(NamedTuple):
 
 
 class Deleted(NamedTuple):
-    """An object that would be deleted, with the name of its kind."""
+    """An object that would be deleted, with the name of its kind, or the name and the group."""
 
     kind: str
     name: str

@@ -72,9 +72,9 @@ def _agent(now: datetime) -> JsonObject:
 
 
 def kinds_named(word: str, hub_kinds: HubKinds) -> list[Kind]:
-    """Return the kinds of that name, ours first, because several groups may use the same name."""
+    """Return the kinds that ``KIND`` or ``KIND.GROUP`` names, ours first, because groups may use the same name."""
     every = (*OUR_KINDS, *KINDS.values(), *hub_kinds.custom.values())
-    return list(dict.fromkeys(kind for kind in every if kind.kind == word))
+    return list(dict.fromkeys(kind for kind in every if word in (kind.kind, f"{kind.kind}.{kind.group}")))
 
 
 def unknown_member(name: str, fleet: Fleet) -> str:

@@ -122,7 +122,7 @@ def read_text(name: str, text: str) -> list[SourceDocument]:
     return objects
 
 
-def definitions(documents: Iterable[SourceDocument]) -> dict[tuple[str, str], Kind]:
+def definitions(documents: Iterable[SourceDocument | Loaded]) -> dict[tuple[str, str], Kind]:
     """Return the kinds that CustomResourceDefinitions among *documents* define."""
     kinds = (kind_of_definition(entry.document) for entry in documents if group_kind(entry.document) == DEFINITION)
     return {kind.group_kind: kind for kind in kinds if kind is not None}

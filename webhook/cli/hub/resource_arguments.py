@@ -5,7 +5,7 @@ A placement or a run is also named without its kind.
 Suggests the nearest kind or name when the user mistypes one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final, NamedTuple
@@ -227,27 +227,32 @@ def take_reference(
     return parse_reference(words[:count], namespace, default=default), tuple(words[count:])
 
 
-def parse_object(text: str, namespace: str = "") -> tuple[Kind, str, str]:
-    """Return kind, namespace and name of ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``.
+def parse_object(text: str, namespace: str, default: str, custom: Collection[Kind] = ()) -> ObjectReference:
+    """Return the object that ``KIND/NAME`` or ``KIND/NAMESPACE/NAME`` names.
 
     Args:
         text: The text.
-        namespace: Namespace of ``KIND/NAME`` for a namespaced kind.
+        namespace: Namespace of ``-n``. Empty: unset.
+        default: Namespace of a namespaced kind if the user names none.
+        custom: Known kinds besides ours and those of Kubernetes.
 
     Raises:
-        UserError: *text* has neither form, or names an unknown kind.
+        UserError: *text* has neither form, names an unknown kind, or another namespace than *namespace*.
     """
     word, *names = text.split("/")
     if not names or not all(names) or len(names) > 2:
         raise UserError(f"{text!r} is not an object: expected KIND/NAME or KIND/NAMESPACE/NAME")
-    kind = find_kind(word)
+    kind = find_kind(word, custom)
     if kind is None:
-        raise unknown_kind(word)
-    if kind.namespaced:
-        return kind, names[0] if len(names) > 1 else namespace, names[-1]
-    if len(names) > 1:
-        raise UserError(f"{text!r}: {kind.kind} has no namespace: expected {word}/NAME")
-    return kind, "", names[0]
+        raise unknown_kind(word, custom)
+    *space, name = names
+    if not kind.namespaced:
+        if space:
+            raise UserError(f"{text!r}: {kind.kind} has no namespace: expected {word}/NAME")
+        return ObjectReference(kind, "", name)
+    if space and namespace not in ("", *space):
+        raise UserError(f"{text!r} is not in the namespace of --namespace, {namespace!r}")
+    return ObjectReference(kind, space[0] if space else namespace or default, name)
 
 
 def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:

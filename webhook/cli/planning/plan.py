@@ -2,19 +2,19 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from scorer.api.family import PLACEMENTS, family_in
+from scorer.api.kinds import Kind
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, definitions, load
 from webhook.cli.files.parsing import DocumentSource
 from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
@@ -195,9 +195,11 @@ class _PlanOptions:
 
         return ObjectKey(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
 
-    def losses(self, namespace: str) -> _Losses:
-        """Return the losses. *namespace* is that of the hub. Raises `UserError`."""
-        return _Losses(self.lost, self.drained, [*map(partial(_deletion, self.namespace or namespace), self.deleted)])
+    def losses(self, default: str, custom: Collection[Kind]) -> _Losses:
+        """Return the losses. *default* is the namespace of the hub, *custom* its other kinds. Raises `UserError`."""
+        return _Losses(
+            self.lost, self.drained, [_deletion(text, self.namespace, default, custom) for text in self.deleted]
+        )
 
     def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
         """Return whether to plan on the running hub, which the user requests explicitly or by giving no files.
@@ -339,7 +341,7 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
         objects = load_known(files, namespace=namespace, texts=texts, read_only=used, unused=unused, hub=stored)
     fields = FieldCheck.of(options.validation, objects)
     ground = _Ground(connection, stored, now)
-    losses = options.losses(namespace)
+    losses = options.losses(namespace, definitions(stored).values())
     document = ground.plan(objects, losses, only_key=options.run)
     document = settled(document, objects, fields, of_hub=connection is not None)
     if bases and not any(verdict["errors"] for verdict in document["admission"]):
@@ -356,11 +358,11 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
     return report.show(document, [*objects, *losses.deleted], everything=options.run is not None)
 
 
-def _deletion(namespace: str, text: str) -> Loaded:
-    """Return the identity of a deleted object. Raises `UserError`."""
+def _deletion(text: str, namespace: str, default: str, custom: Collection[Kind]) -> Loaded:
+    """Return the identity of a deleted object. Raises `UserError`. See `parse_object`."""
     from webhook.cli.hub.resource_arguments import parse_object
 
-    kind, home, name = parse_object(text, namespace)
+    kind, home, name = parse_object(text, namespace, default, custom)
     metadata = {"name": name, **({"namespace": home} if home else {})}
     document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     return Loaded(document, kind, DocumentSource(f"--delete {text}", 0))

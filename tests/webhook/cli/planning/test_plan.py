@@ -66,6 +66,17 @@ def make_run(name, placement_name):
     ]
 
 
+def make_definition(group, kind="Widget"):
+    names = {"kind": kind, "plural": f"{kind.lower()}s", "shortNames": ["wd"]}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.{group}"},
+        "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
 def more(number, **spec):
     document = placement(placementType="PickN", numberOfClusters=number, affinity=by_nodes())
     return {**document, "spec": {**document["spec"], **spec}}
@@ -199,9 +210,40 @@ class TestOnFiles:
         assert [verdict["kind"] for verdict in plan["admission"]] == ["Namespace"]
 
     @pytest.mark.parametrize(
+        "word",
+        ["widget/a", "widgets/shop/a", "wd/a", "Widget.example.com/a"],
+        ids=["kind", "plural", "short-name", "group"],
+    )
+    def test_a_deleted_object_of_a_custom_kind_is_found_by_the_definition_in_the_dump(self, cli, base, tmp_path, word):
+        of_a_namesake = [make_definition(f"{group}.com") for group in ("elsewhere", "example")]
+        widgets = [
+            {"apiVersion": f"{group}.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "shop"}}
+            for group in ("elsewhere", "example")
+        ]
+        hub = write(tmp_path / "more.yaml", *of_a_namesake, *widgets)
+        result = cli("plan", "--on", base, "--on", hub, "--delete", word, "-n", "shop", "-o", "json")
+        assert result.exit_code == 0, result.stderr
+        (verdict,) = json.loads(result.stdout)["admission"]
+        assert (verdict["operation"], verdict["kind"], verdict["namespace"]) == ("DELETE", "Widget", "shop")
+
+    def test_a_deleted_object_of_a_custom_kind_is_that_of_the_named_group(self, cli, base, tmp_path):
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "shop"}}
+        widget = {**service, "apiVersion": "example.com/v1"}
+        hub = write(tmp_path / "more.yaml", make_definition("example.com", kind="Service"), service, widget)
+        words = ["plan", "--on", base, "--on", hub, "-n", "shop"]
+        result = cli(*words, "--delete", "services.example.com/a", "--delete", "svc/a")
+        assert result.exit_code == 0, result.stderr
+
+    @pytest.mark.parametrize(
         ("words", "message"),
         [
             pytest.param(["crp/nowhere"], "error: --delete crp/nowhere: there is no", id="unknown"),
+            pytest.param(
+                ["rp/shop/x", "-n", "b"],
+                "error: 'rp/shop/x' is not in the namespace of --namespace, 'b'",
+                id="two-namespaces",
+            ),
+            pytest.param(["crp/nowhere", "-n", "b"], "error: --delete crp/nowhere: there is no", id="no-namespace"),
             pytest.param(["rp/web", "-n", "shop"], "error: --delete rp/web: there is no", id="namespace"),
             pytest.param(["web"], "error: 'web' is not an object: expected KIND/NAME", id="form"),
             pytest.param(["crp/a/b"], "error: 'crp/a/b': ClusterResourcePlacement has no namespace", id="scope"),
