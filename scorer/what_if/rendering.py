@@ -7,7 +7,7 @@ Source: docs/specifications/what-if.md 6; rollout.md 2, 3, 6 and 9.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from scorer.api.meta import JsonObject, format_time
@@ -20,13 +20,16 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides, bound
+from scorer.rollout.confirmation.deletion import DeletionVerdict
 from scorer.rollout.confirmation.sources import has_pending
+from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.rollout.views.rendering import ContentSources, RenderedContent, rendered
 from scorer.rollout.works.plan import Placeable
 from scorer.what_if.changes import Changed, binding_states
 from scorer.what_if.content import content_to_roll_out
 from scorer.what_if.overrides import member_document, overrides_of_placement
+from scorer.what_if.removals import judged_deletion
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import HubState, ObjectKey, identity_of
 
@@ -84,6 +87,41 @@ def future_contents(hub: Changed, only: Collection[ObjectKey] | None = None) -> 
         for placement in hub.state.placements
         if only is None or identity_of(placement) in only
     }
+
+
+def with_kept_objects(before: Contents, after: Contents, hub: Changed) -> Contents:
+    """Return the later content with the objects that no deletion removes from a cluster.
+
+    Those of a deleted placement remain with propagationPolicy Abandon, and if its Namespace is deleted. All objects
+    remain on a member that leaves the fleet.
+
+    Args:
+        before: The present content.
+        after: The content after the changes.
+        hub: The hub after the changes.
+    """
+    leaving = set(hub.former_fleet.names) - {
+        member.metadata.name for member in hub.state.fleet.members if member.metadata.deletion_timestamp is None
+    }
+    contents = dict(after)
+    for identity, content in before.items():
+        new = after.get(identity)
+        ends = new is None or is_deleting(new.placement)
+        keeps_all = ends and _keeps_objects(content.placement, hub)
+        kept = {
+            cluster: rendered_content
+            for cluster, rendered_content in content.clusters.items()
+            if (keeps_all or cluster in leaving) and rendered_content.problem is None
+        }
+        if kept:
+            new = new or PlacementContent(content.placement)
+            contents[identity] = replace(new, clusters={**kept, **new.clusters})
+    return contents
+
+
+def _keeps_objects(placement: JsonObject, hub: Changed) -> bool:
+    """Return whether the objects of a deleted placement remain."""
+    return leaves_objects(placement) or judged_deletion(placement, hub).verdict is DeletionVerdict.ABANDONED
 
 
 _ContentKey: TypeAlias = tuple[str, str, int]

@@ -26,7 +26,7 @@ from scorer.rollout.views.rendering import RenderedContent, wave_in
 from scorer.rollout.works.plan import WorkCause
 from scorer.staged_update.views.content_diff import ChangeKind
 from scorer.what_if.changes import apply_changes
-from scorer.what_if.rendering import Contents, PlacementContent, future_contents, present_contents
+from scorer.what_if.rendering import Contents, PlacementContent, future_contents, present_contents, with_kept_objects
 from scorer.what_if.state import UNRENDERED, ObjectKey
 from webhook.access.rights import Reviewed
 from webhook.admission.documents import DocumentSet
@@ -170,7 +170,7 @@ def render(
         before = present_contents(judged.state, audience.only)
     elif audience.only is not None:
         before = {identity: content for identity, content in before.items() if identity in audience.only}
-    after = future_contents(changed, audience.only)
+    after = with_kept_objects(before, future_contents(changed, audience.only), changed)
     hidden = {family.placement.group_kind for family in FAMILIES if not audience.sees_objects(family)}
     placements = compared_contents(before, after, judged.state.kinds, scope, hidden)
     return {

@@ -59,6 +59,12 @@ class Loaded:
         return (*self.kind.group_kind, self.namespace, self.name)
 
     @property
+    def reference(self) -> dict[str, str]:
+        """Kind, name and namespace, as a proposal names stored objects. A custom kind has its group."""
+        kind = self.kind.kind if self.kind.group_kind in KINDS else f"{self.kind.kind}.{self.kind.group}"
+        return {"kind": kind, "name": self.name, **({"namespace": self.namespace} if self.namespace else {})}
+
+    @property
     def title(self) -> str:
         """``clusterresourceplacement.placement.kubernetes-fleet.io/payments``, as kubectl names objects."""
         return title_of(self.kind, self.name)

@@ -16,7 +16,8 @@ from scorer.api.kinds import EVENT as EVENT
 from scorer.api.unstructured.documents import dicts_at, text_at
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import DEFAULT_NAMESPACE
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, definitions
+from webhook.cli.files.parsing import DocumentSource
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 
 ALL: Final = "all"
@@ -253,6 +254,27 @@ def parse_object(text: str, namespace: str, default: str, custom: Collection[Kin
     if space and namespace not in ("", *space):
         raise UserError(f"{text!r} is not in the namespace of --namespace, {namespace!r}")
     return ObjectReference(kind, space[0] if space else namespace or default, name)
+
+
+def deleted_objects(
+    texts: Iterable[str], namespace: str | None, default: str, stored: Iterable[Loaded]
+) -> list[Loaded]:
+    """Return the objects that ``--delete`` names, without their content. Raises `UserError`.
+
+    Args:
+        texts: The arguments, see `parse_object`.
+        namespace: Namespace of ``-n``. None or empty: unset.
+        default: Namespace of a namespaced kind if the user names none.
+        stored: The objects of a hub of files, which may define kinds.
+    """
+    custom = definitions(stored).values()
+    objects = []
+    for text in texts:
+        kind, home, name = parse_object(text, namespace or "", default, custom)
+        metadata = {"name": name, **({"namespace": home} if home else {})}
+        document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+        objects.append(Loaded(document, kind, DocumentSource(f"--delete {text}", 0)))
+    return objects
 
 
 def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:

@@ -11,12 +11,10 @@ from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import (
     APPLIED_WORK,
     INTERNAL_MEMBER_CLUSTER,
-    KINDS,
     PLACEMENT_STATUS,
     UPGRADE_REQUEST,
     UPGRADE_RUN,
     WORK,
-    Kind,
 )
 from scorer.api.unstructured.documents import status_of
 from scorer.api.unstructured.json_object import JsonObject
@@ -117,14 +115,14 @@ def plan_changes(
     """
     stored_files = store(base, now=now, clock=clock)
     objects = [ProposedObject(item.kind, item.document) for item in changed_objects]
-    deleted = [Deleted(_kind_word(item.kind), item.name, item.namespace) for item in fate.deleted]
-    proposal = Proposal(objects, deleted=deleted, lost=fate.lost, drained=fate.drained, settles=settles)
+    proposal = Proposal(
+        objects,
+        deleted=[Deleted(**item.reference) for item in fate.deleted],
+        lost=fate.lost,
+        drained=fate.drained,
+        settles=settles,
+    )
     return _plan(stored_files, base, proposal, Places(changed_objects, fate, only), settings)
-
-
-def _kind_word(kind: Kind) -> str:
-    """Return the name of a kind, with the group unless the kind is ours or that of Kubernetes."""
-    return kind.kind if kind.group_kind in KINDS else f"{kind.kind}.{kind.group}"
 
 
 def _plan(

@@ -10,12 +10,12 @@ from scorer.api.unstructured.json_object import JsonObject
 from scorer.what_if.changes import apply_changes
 from scorer.what_if.rendering import Contents, future_contents
 from scorer.what_if.state import ObjectKey
-from webhook.answers.proposal import Audience, Proposal, ProposalError, ProposedObject, judge_proposal
+from webhook.answers.proposal import Audience, Deleted, Proposal, ProposalError, ProposedObject, judge_proposal
 from webhook.answers.rendering import RenderScope, render
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.cli.offline.admission import offline_context
-from webhook.cli.offline.plan import ADMINISTRATOR, OVERRIDES, Places
+from webhook.cli.offline.plan import ADMINISTRATOR, OVERRIDES, Places, PlannedLosses
 from webhook.cli.offline.stored_files import StoredFiles, store
 from webhook.cli.options.verdicts import refuse_denied
 
@@ -25,17 +25,19 @@ _RENDERED: Final = (*PLACEMENTS, *OVERRIDES)
 
 @dataclass(frozen=True, slots=True)
 class RenderQuestion:
-    """The part of a hub to render.
+    """The part of a hub to render, and the objects that are deleted.
 
     Args:
         clusters: Only these member clusters. Empty: all.
         placements: Only these placements, as kind, namespace and name. Empty: all.
         unchanged: Whether objects that do not change are requested.
+        deleted: Identities of the deleted objects, with the option as their source.
     """
 
     clusters: Sequence[str] = ()
     placements: Sequence[tuple[str, str, str]] = ()
     unchanged: bool = False
+    deleted: Sequence[Loaded] = ()
 
     @property
     def scope(self) -> RenderScope:
@@ -51,11 +53,11 @@ class RenderQuestion:
     def places(self, given: Sequence[Loaded]) -> Places:
         """Return the translation of pointers into the user's arguments."""
         references = [str(placement_ref(name, home)) for _, home, name in self.placements]
-        return Places(given, clusters=self.clusters, placements=references)
+        return Places(given, PlannedLosses(deleted=self.deleted), clusters=self.clusters, placements=references)
 
     def members(self) -> JsonObject:
         """Return the members of a request body."""
-        members: JsonObject = {"unchanged": self.unchanged}
+        members: JsonObject = {"unchanged": self.unchanged, "deleted": [item.reference for item in self.deleted]}
         if self.clusters:
             members["clusters"] = list(self.clusters)
         if self.placements:
@@ -104,8 +106,9 @@ def render_changes(
     clock: datetime,
     base: Sequence[Loaded] | None = None,
 ) -> JsonObject:
-    """Return the objects after applying *changed_objects* to a hub. Other arguments are those of `render_files`."""
-    proposal = Proposal([ProposedObject(item.kind, item.document) for item in changed_objects])
+    """Return the objects after *changed_objects* and deletions. Other arguments are those of `render_files`."""
+    objects = [ProposedObject(item.kind, item.document) for item in changed_objects]
+    proposal = Proposal(objects, deleted=[Deleted(**item.reference) for item in question.deleted])
     before = None if base is None else _settled_contents(base, now=now, clock=clock)
     stored_files = store(hub, now=now, clock=clock)
     return _render(stored_files, hub, proposal, question, question.places(changed_objects), before)

@@ -101,6 +101,21 @@ def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Call
     return give
 
 
+base_option = click.option(
+    "--on",
+    "bases",
+    multiple=True,
+    metavar="FILE",
+    help="Files that describe the hub. -f then names the proposed changes. Repeatable.",
+)
+delete_option = click.option(
+    "--delete",
+    "deleted",
+    multiple=True,
+    metavar="KIND/NAME",
+    help="Assume that this object is deleted, such as crp/payments, or rp/NAMESPACE/NAME. Repeatable.",
+)
+DELETION_WITHOUT_HUB: Final = "--delete requires a hub to delete from: --on FILE or --hub"
 ignore_option = click.option(
     "--ignore",
     "ignored",

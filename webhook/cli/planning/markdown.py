@@ -1,4 +1,4 @@
-"""Plans as Markdown, for a comment on a pull request: a table of changes, and folded below it reasons and differences.
+"""Plans and rendered objects as Markdown, for a comment on a pull request: a table of changes, then folded details.
 
 A GitHub comment has at most 65,536 characters. Rows and details that do not fit are omitted, and the text reports how
 many. Names and messages are code spans, so that none of them is a link, a mention or HTML.
@@ -6,12 +6,14 @@ many. Names and messages are code spans, so that none of them is a link, a menti
 Source: GitHub Flavored Markdown 4.5, 4.10, 6.1; GitHub REST API, issue comments.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
+from scorer.staged_update.views.content_diff import ChangeKind
 from webhook.cli.planning.node_pools import effect_lines
 from webhook.cli.planning.output import (
     assumption_lines,
@@ -28,12 +30,16 @@ LARGEST: Final = 65_536
 """Maximum characters of a comment, counted in UTF-16 as GitHub does."""
 MARKER: Final = "<!-- harbormaster plan -->"
 """The first line, with which CI finds its comment of an earlier push."""
+RENDER_MARKER: Final = "<!-- harbormaster render -->"
 
 _MOST_CLUSTERS: Final = 50
 """Maximum number of clusters of each sort that a row names."""
 _MOST_REASONS: Final = 200
 """Maximum number of clusters with reasons in a detail."""
 _HEAD: Final = "| placement | type | wanted | picked | clusters | |\n| --- | --- | --- | --- | --- | --- |\n"
+_RENDERED_HEAD: Final = (
+    f"| placement | clusters | {' | '.join(map(str.lower, ChangeKind))} |\n| --- | --- | --- | --- | --- |\n"
+)
 _MOST_LINES: Final = 300
 """Maximum number of lines of the differences on a group of clusters."""
 _RESERVED: Final = 400
@@ -50,7 +56,7 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
     entries = [entry for entry in plan["placements"] if entry["changed"]]
     runs = [run for run in plan.get("runs", ()) if run["changed"]]
     upgrades = changed_upgrades(plan)
-    text = _Text([f"{MARKER}\n### {_summary(plan, entries, [*runs, *upgrades])}\n"])
+    text = _Text([f"{MARKER}\n### {_summary(plan, entries, [*runs, *upgrades])}\n"], "plan")
     if words := describe_fleet(plan["fleet"]):
         text.add(f"\nFleet: {code(words)}\n")
     if entries:
@@ -69,13 +75,49 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
     return text.whole()
 
 
-def _differences(rendered: JsonObject) -> Iterator[str]:
+def rendered_markdown(rendered: JsonObject, side: str, notes: Sequence[str]) -> str:
+    """Return the objects that change on clusters as a comment.
+
+    Args:
+        rendered: The answer of ``/v1/render``.
+        side: Name of the earlier side.
+        notes: Problems, and limits of the answer.
+    """
+    text = _Text([f"{RENDER_MARKER}\n### {_rendered_summary(rendered)}\n"], "render -o diff")
+    rows = [_rendered_row(entry, group) for entry in rendered["placements"] for group in entry["groups"]]
+    if rows:
+        text.add_all("rows", [f"\n{_RENDERED_HEAD}{rows[0]}", *rows[1:]])
+    text.add_all("notes", [f"\n{code(line)}\n" for line in notes])
+    text.add_all("differences", list(_differences(rendered, side)))
+    return text.whole()
+
+
+def _rendered_summary(rendered: JsonObject) -> str:
+    groups = [(reference(entry), group) for entry in rendered["placements"] for group in entry["groups"]]
+    clusters = {cluster for _, group in groups for cluster in group["clusters"]}
+    changes = {
+        (item["change"], placement, item["group"], item["kind"], item["namespace"], item["name"])
+        for placement, group in groups
+        for item in group["objects"]
+    }
+    counts = Counter(change[0] for change in changes)
+    words = [f"{counts[change]} {change.lower()}" for change in ChangeKind if counts[change]]
+    return f"Objects: {', '.join(words)} on {_counted(len(clusters), 'cluster')}" if words else "No object changes"
+
+
+def _rendered_row(entry: JsonObject, group: JsonObject) -> str:
+    counts = Counter(item["change"] for item in group["objects"])
+    cells = (code(reference(entry), cell=True), _cluster_names("", group["clusters"]))
+    return f"| {' | '.join((*cells, *(str(counts[change]) for change in ChangeKind)))} |\n"
+
+
+def _differences(rendered: JsonObject, side: str = "live") -> Iterator[str]:
     """Yield a folded diff for each group of clusters whose objects change alike."""
     if "problem" in rendered:
         yield f"\nDifferences of objects are omitted: {code(rendered['problem'])}\n"
     for entry in rendered.get("placements", ()):
         for group in entry["groups"]:
-            head, *lines = difference_lines(entry, group, "live")
+            head, *lines = difference_lines(entry, group, side)
             count = _counted(len(group["objects"]), "object")
             title = f"{reference(entry)}: {count} on {_counted(len(group['clusters']), 'cluster')}"
             rest = len(lines) - _MOST_LINES
@@ -93,8 +135,8 @@ def _shortened_head(head: str) -> str:
 class _Text:
     """A text of bounded length that records omitted parts."""
 
-    def __init__(self, parts: Iterable[str]) -> None:
-        self._parts = list(parts)
+    def __init__(self, parts: Iterable[str], command: str) -> None:
+        self._parts, self._command = list(parts), command
         self._left = LARGEST - _RESERVED - sum(map(_length, self._parts))
         self._cuts: list[str] = []
 
@@ -116,7 +158,7 @@ class _Text:
         """Return the text, with a note about omitted parts."""
         if self._cuts:
             rest = "; ".join(self._cuts)
-            note = f"Cut to fit into a comment: {rest}. `harbormaster plan` shows all of it."
+            note = f"Cut to fit into a comment: {rest}. `harbormaster {self._command}` shows all of it."
             self._parts.append(f"\n> {note}\n")
         return "".join(self._parts)
 

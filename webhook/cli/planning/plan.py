@@ -2,7 +2,7 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,16 +11,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from scorer.api.family import PLACEMENTS, family_in
-from scorer.api.kinds import Kind
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, definitions, load
-from webhook.cli.files.parsing import DocumentSource
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load
 from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.linting.reports import report_failures
-from webhook.cli.options.base import grouped, not_empty, output_option, repository_option, run, tab
+from webhook.cli.options.base import (
+    DELETION_WITHOUT_HUB,
+    base_option,
+    delete_option,
+    grouped,
+    not_empty,
+    output_option,
+    repository_option,
+    run,
+    tab,
+)
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
@@ -131,7 +139,7 @@ class _Ground:
             document = {**document, "placements": placements}
         return document
 
-    def rendered(self, objects: Sequence[Loaded], plan: JsonObject) -> JsonObject | None:
+    def rendered(self, objects: Sequence[Loaded], deleted: Sequence[Loaded], plan: JsonObject) -> JsonObject | None:
         """Return the objects that change on clusters, for the placements that *plan* changes.
 
         None if no placement changes, or if admission refuses an object. If the objects cannot be rendered, the answer
@@ -145,7 +153,7 @@ class _Ground:
 
         kinds = {entry["namespace"]: family_in(entry["namespace"]).placement.kind for entry in changed}
         places = [(kinds[entry["namespace"]], entry["namespace"], entry["name"]) for entry in changed]
-        question = RenderQuestion(placements=places)
+        question = RenderQuestion(placements=places, deleted=deleted)
         try:
             if self.connection is not None:
                 return run(ask_to_render(self.connection, objects, question))
@@ -195,11 +203,11 @@ class _PlanOptions:
 
         return ObjectKey(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
 
-    def losses(self, default: str, custom: Collection[Kind]) -> _Losses:
-        """Return the losses. *default* is the namespace of the hub, *custom* its other kinds. Raises `UserError`."""
-        return _Losses(
-            self.lost, self.drained, [_deletion(text, self.namespace, default, custom) for text in self.deleted]
-        )
+    def losses(self, default: str, stored: Sequence[Loaded]) -> _Losses:
+        """Return the losses. *default* is the namespace of the hub, *stored* its files. Raises `UserError`."""
+        from webhook.cli.hub.resource_arguments import deleted_objects
+
+        return _Losses(self.lost, self.drained, deleted_objects(self.deleted, self.namespace, default, stored))
 
     def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
         """Return whether to plan on the running hub, which the user requests explicitly or by giving no files.
@@ -227,7 +235,7 @@ class _PlanOptions:
             )
         live = live or not (self.files or self.bases)
         if self.deleted and not (live or self.bases):
-            raise click.UsageError("--delete requires a hub to delete from: --on FILE or --hub")
+            raise click.UsageError(DELETION_WITHOUT_HUB)
         if live and now is not None:
             raise click.UsageError("--now requires files: the running hub uses its own clock")
         return live
@@ -238,13 +246,7 @@ class _PlanOptions:
     "options",
     _PlanOptions,
     repository_option,
-    click.option(
-        "--on",
-        "bases",
-        multiple=True,
-        metavar="FILE",
-        help="Files that describe the hub. -f then names the proposed changes. Repeatable.",
-    ),
+    base_option,
     click.option("--hub", "live", is_flag=True, help="Plan on the running hub. Implied by options that name a hub."),
     click.option(
         "--lost",
@@ -260,13 +262,7 @@ class _PlanOptions:
         shell_complete=tab("clusters"),
         help="Assume that this member cluster is tainted and drained. Repeatable.",
     ),
-    click.option(
-        "--delete",
-        "deleted",
-        multiple=True,
-        metavar="KIND/NAME",
-        help="Assume that this object is deleted, such as crp/payments, or rp/NAMESPACE/NAME. Repeatable.",
-    ),
+    delete_option,
     click.option(
         "--compare",
         "pair",
@@ -341,7 +337,7 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
         objects = load_known(files, namespace=namespace, texts=texts, read_only=used, unused=unused, hub=stored)
     fields = FieldCheck.of(options.validation, objects)
     ground = _Ground(connection, stored, now)
-    losses = options.losses(namespace, definitions(stored).values())
+    losses = options.losses(namespace, stored)
     document = ground.plan(objects, losses, only_key=options.run)
     document = settled(document, objects, fields, of_hub=connection is not None)
     if bases and not any(verdict["errors"] for verdict in document["admission"]):
@@ -352,20 +348,10 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
     if "nodePools" not in document:
         unused += Counter(str(one["kind"]) for one in read_only[1])
     document = with_unused(document, unused)
-    if output == "markdown" and not any(losses):
-        document = {**document, "rendered": ground.rendered(objects, document)}
+    if output == "markdown" and not (losses.lost or losses.drained):
+        document = {**document, "rendered": ground.rendered(objects, losses.deleted, document)}
     report = PlanReport(output, texts, options.require_complete)
     return report.show(document, [*objects, *losses.deleted], everything=options.run is not None)
-
-
-def _deletion(text: str, namespace: str, default: str, custom: Collection[Kind]) -> Loaded:
-    """Return the identity of a deleted object. Raises `UserError`. See `parse_object`."""
-    from webhook.cli.hub.resource_arguments import parse_object
-
-    kind, home, name = parse_object(text, namespace, default, custom)
-    metadata = {"name": name, **({"namespace": home} if home else {})}
-    document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-    return Loaded(document, kind, DocumentSource(f"--delete {text}", 0))
 
 
 def _plan_files(
@@ -400,7 +386,7 @@ def _wanted_part(only: Sequence[Loaded] | None, only_key: "ObjectKey | None") ->
         return _Part({"placements": [], "runs": [{"name": only_key.name, "namespace": only_key.namespace}]}, only_key)
     if only is None:
         return _Part({}, None)
-    places = [{"kind": item.kind.kind, "name": item.name, **_place(item)} for item in only]
+    places = [item.reference for item in only]
     return _Part({"placements": places}, None)
 
 
@@ -417,7 +403,7 @@ async def _ask(
         "objects": [item.document for item in objects],
         "lost": list(losses.lost),
         "drained": list(losses.drained),
-        "deleted": [{"kind": item.kind.kind, "name": item.name, **_place(item)} for item in losses.deleted],
+        "deleted": [item.reference for item in losses.deleted],
     }
     try:
         async with hub_answers(connection) as hub:

@@ -1,7 +1,7 @@
 """``harbormaster render``: the final objects of placements on each cluster, from files or from the running hub."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,12 +17,22 @@ from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded
 from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files, reads_below
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.options.base import grouped, placement_namespace_option, repository_option, run, tab
+from webhook.cli.hub.resource_arguments import deleted_objects, parse_reference
+from webhook.cli.options.base import (
+    DELETION_WITHOUT_HUB,
+    base_option,
+    delete_option,
+    grouped,
+    placement_namespace_option,
+    repository_option,
+    run,
+    tab,
+)
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.options.verdicts import check_admission, settled
+from webhook.cli.planning.markdown import rendered_markdown
 from webhook.cli.planning.output import assumption_lines, coverage_lines, difference_lines, reference
 from webhook.cli.text.output import print_document
 
@@ -37,9 +47,12 @@ that names one), -f holds the proposed changes. Objects of a hub that harbormast
 latest resource snapshot of a placement. A removal that needs a confirmation counts as confirmed.
 
 -o diff compares with the objects that each cluster has now, or with --base, and prints clusters with equal changes
-together. -o dir=FOLDER writes a subfolder for each cluster, as Argo CD and Flux read it. FOLDER must be empty, missing
-or from an earlier run, unless you give --overwrite. Files of earlier runs that are not rendered anymore are removed,
-except with --cluster or --placement. Other files are kept. Nothing is written if an object cannot be rendered.
+together. -o markdown prints the same as a comment for a pull request of at most 65,536 characters. With --delete, both
+show the objects that leave each cluster.
+
+-o dir=FOLDER writes a subfolder for each cluster, as Argo CD and Flux read it. FOLDER must be empty, missing or from an
+earlier run, unless you give --overwrite. Files of earlier runs that are not rendered anymore are removed, except with
+--cluster or --placement. Other files are kept. Nothing is written if an object cannot be rendered.
 
 Values of Secrets are hidden in every output. A value that changes is marked. -o dir omits objects with Secrets.
 
@@ -48,14 +61,15 @@ Examples:
   harbormaster render -f examples/fleet                              # objects of every cluster
   harbormaster render -f examples/fleet --cluster dover --placement crp/payments
   harbormaster render --hub -f payments.yaml -o diff                 # what would this change on each cluster?
+  harbormaster render --on dump.yaml --delete crp/payments -o diff   # what would leave each cluster?
   harbormaster render -f new/fleet --base old/fleet -o diff          # two versions of a repository
   harbormaster render -f fleet -o dir=rendered                       # for a GitOps tool
 
 \b
 Exit codes:
-  0  success, with -o diff: no object would change
+  0  success, with -o diff or markdown: no object would change
   1  an error, an object that admission refuses, or an object that cannot be rendered for a cluster
-  2  with -o diff: objects would change
+  2  with -o diff or markdown: objects would change
 """
 CHANGES: Final = 2
 _FOLDER: Final = "dir="
@@ -65,7 +79,7 @@ class _OutputType(click.ParamType[str]):
     """A format, or ``dir=OUT``."""
 
     name = "output"
-    formats: Final = ("yaml", "json", "diff")
+    formats: Final = ("yaml", "json", "diff", "markdown")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the value if it is valid."""
@@ -83,6 +97,7 @@ class _RenderOptions:
         files: Objects to apply. They are also the hub unless another option selects one.
         bases: The hub, as files.
         live: Render on the running hub.
+        deleted: Objects to delete, as KIND/NAME or KIND/NAMESPACE/NAME.
         clusters: Only these clusters.
         placements: Only these placements.
         compared: Files to compare with. Empty: the content that the clusters have.
@@ -93,6 +108,7 @@ class _RenderOptions:
     files: Files
     bases: Sequence[str]
     live: bool
+    deleted: Sequence[str]
     clusters: Sequence[str]
     placements: Sequence[str]
     compared: Sequence[str]
@@ -108,10 +124,13 @@ class _RenderOptions:
         live = self.live or bool(hub)
         if live and self.bases:
             raise click.UsageError("--on cannot be used with a running hub: it reads the hub from files")
-        if not (live or self.files or self.bases):
+        if not (live or self.files or self.bases or self.deleted):
             raise click.UsageError("specify what to render: -f FILE, --on FILE or --hub")
-        if self.compared and output not in ("diff", "json"):
-            raise click.UsageError(f"--base cannot be used with -o {output}: use diff or json")
+        live = live or not (self.files or self.bases)
+        if self.deleted and not (live or self.bases):
+            raise click.UsageError(DELETION_WITHOUT_HUB)
+        if self.compared and output not in ("diff", "markdown", "json"):
+            raise click.UsageError(f"--base cannot be used with -o {output}: use diff, markdown or json")
         if self.compared and live:
             raise click.UsageError("--base requires files: with a running hub, -o diff compares with its clusters")
         if self.overwrite and not output.startswith(_FOLDER):
@@ -135,14 +154,9 @@ class _RenderOptions:
     "options",
     _RenderOptions,
     repository_option,
-    click.option(
-        "--on",
-        "bases",
-        multiple=True,
-        metavar="FILE",
-        help="Files that describe the hub. -f then names the proposed changes. Repeatable.",
-    ),
+    base_option,
     click.option("--hub", "live", is_flag=True, help="Render on the running hub. Implied by options that name a hub."),
+    delete_option,
     click.option(
         "--cluster",
         "clusters",
@@ -164,7 +178,7 @@ class _RenderOptions:
         "compared",
         multiple=True,
         metavar="FILE",
-        help="With -o diff or json: compare with the objects of these files, not with those on the clusters. "
+        help="With -o diff, markdown or json: compare with the objects of these files, not with those on the clusters. "
         "Repeatable.",
     ),
     click.option(
@@ -178,7 +192,7 @@ class _RenderOptions:
     type=_OutputType(),
     default="yaml",
     show_default=True,
-    metavar="yaml|json|diff|dir=FOLDER",
+    metavar="yaml|json|diff|markdown|dir=FOLDER",
     shell_complete=lambda _ctx, _param, incomplete: [
         CompletionItem(word) for word in (*_OutputType.formats, _FOLDER) if word.startswith(incomplete)
     ],
@@ -196,14 +210,18 @@ def command(options: _RenderOptions, output: str, namespace: str | None, now: da
     document = _Question(
         tuple(dict.fromkeys(options.clusters)),
         tuple(dict.fromkeys((kind.kind, namespace, name) for kind, namespace, name in references)),
-        unchanged=output != "diff",
-    ).answer(options, hub.find() if live else None, now)
-    for line in (*coverage_lines(document), *assumption_lines(document), *_uncertainties(document)):
+        unchanged=output not in ("diff", "markdown"),
+    ).answer(options, namespace, hub.find() if live else None, now)
+    notes = [*coverage_lines(document), *assumption_lines(document), *_uncertainties(document)]
+    for line in notes:
         complain(f"note: {line}")
     problems = list(_problems(document))
-    code = 0
-    if not output.startswith(_FOLDER):
-        code = _print_rendered(document, output, "base" if options.compared else "live")
+    code, side = 0, "base" if options.compared else "live"
+    if output == "markdown":
+        click.echo(rendered_markdown(document, side, [*problems, *notes]), nl=False)
+        code = CHANGES if any(entry["groups"] for entry in document["placements"]) else 0
+    elif not output.startswith(_FOLDER):
+        code = _print_rendered(document, output, side)
     elif not problems:
         _write(_objects_by_cluster(document), Path(output.removeprefix(_FOLDER)), options)
     if problems:
@@ -218,7 +236,13 @@ class _Question(NamedTuple):
     placements: Sequence[tuple[str, str, str]]
     unchanged: bool
 
-    def answer(self, options: _RenderOptions, connection: HubConnection | None, now: datetime | None) -> JsonObject:
+    def answer(
+        self,
+        options: _RenderOptions,
+        namespace: str | None,
+        connection: HubConnection | None,
+        now: datetime | None,
+    ) -> JsonObject:
         """Return the answer for the objects of *options*, once admission has accepted them. Raises `UserError`."""
         from webhook.cli.offline.render import RenderQuestion, render_changes, render_files
 
@@ -233,9 +257,11 @@ class _Question(NamedTuple):
             planned = {item.identity for item in given}
             fields.check(item for item in objects if item.identity not in planned)
         else:
-            namespace = connection.namespace if connection else DEFAULT_NAMESPACE
+            default = connection.namespace if connection else DEFAULT_NAMESPACE
             hub = load_known(Files(options.bases, files.ignored)) if options.bases else []
-            objects = given = load_known(files, namespace=namespace, hub=hub) if files else []
+            objects = load_known(files, namespace=default, hub=hub) if files else []
+            question = replace(question, deleted=deleted_objects(options.deleted, namespace, default, hub))
+            given = [*objects, *question.deleted]
             fields = FieldCheck.of(options.validation, objects)
             if connection is not None:
                 document = run(ask_to_render(connection, objects, question))

@@ -177,6 +177,82 @@ class TestDiff:
         assert result.exit_code == 0
 
 
+class TestDeletions:
+    """``--delete``, and ``-o markdown``, which a release with deletions needs."""
+
+    @pytest.mark.parametrize(
+        ("words", "removed"),
+        [
+            pytest.param(["configmap/rates", "-n", "shop"], {"ConfigMap/shop/rates": "dover genoa"}, id="object"),
+            pytest.param(
+                ["crp/web"], {"Namespace/shop": "dover genoa", "ConfigMap/shop/rates": "dover genoa"}, id="placement"
+            ),
+            pytest.param(["crp/kept"], {}, id="abandoned"),
+            pytest.param(["membercluster/dover"], {}, id="member-that-leaves-with-its-content"),
+            pytest.param(["ns/home"], {}, id="namespace-of-a-placement"),
+        ],
+    )
+    def test_the_objects_that_leave_each_cluster(self, cli, fleet, words, removed):
+        kept = placement("kept")
+        kept["spec"]["strategy"] = {"deleteStrategy": {"propagationPolicy": "Abandon"}}
+        kept["spec"]["resourceSelectors"] = [{"group": "", "version": "v1", "kind": "Namespace", "name": "other"}]
+        home, other = ({**NAMESPACE, "metadata": {"name": name}} for name in ("home", "other"))
+        local = {**placement("local"), "kind": "ResourcePlacement", "metadata": {"name": "local", "namespace": "home"}}
+        local["spec"]["resourceSelectors"] = [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "fees"}]
+        fees = {**config_map(a="1"), "metadata": {"name": "fees", "namespace": "home"}}
+        there = fleet(config_map(a="1"), kept, home, other, local, fees)
+        command = ["render", "--on", there, "--delete", *words]
+        result = cli(*command, "-o", "json")
+        assert result.exit_code == 0, result.stderr
+        groups = [group for entry in json.loads(result.stdout)["placements"] for group in entry["groups"]]
+        assert {
+            "/".join(filter(None, (item["kind"], item["namespace"], item["name"]))): " ".join(group["clusters"])
+            for group in groups
+            for item in group["objects"]
+            if item["change"] == "Removed"
+        } == removed
+        comment = cli(*command, "-o", "markdown")
+        assert comment.exit_code == (2 if removed else 0)
+        for name, clusters in removed.items():
+            assert f"--- live/{name}" in comment.stdout
+            assert f"# crp/web on {clusters}" in comment.stdout
+        if removed:
+            assert f"### Objects: {len(removed)} removed on 2 clusters" in comment.stdout
+            assert f"| `crp/web` | `dover` `genoa` | 0 | {len(removed)} | 0 |" in comment.stdout
+        else:
+            assert "### No object changes" in comment.stdout
+
+    def test_a_plan_as_markdown_shows_them(self, cli, fleet):
+        there = fleet(config_map(a="1"))
+        comment = cli("plan", "--on", there, "--delete", "cm/rates", "-n", "shop", "-o", "markdown").stdout
+        assert "--- live/ConfigMap/shop/rates" in comment
+
+    @pytest.mark.parametrize(
+        ("words", "mistake"),
+        [
+            pytest.param(
+                ["--on", "{}", "--delete", "cm/none"],
+                'error: --delete cm/none: there is no ConfigMap "default/none"',
+                id="name",
+            ),
+            pytest.param(
+                ["-f", "{}", "--delete", "crp/web"],
+                "--delete requires a hub to delete from: --on FILE or --hub",
+                id="no-hub",
+            ),
+            pytest.param(
+                ["--on", "{}", "--delete", "rp/shop/x", "-n", "b"],
+                "error: 'rp/shop/x' is not in the namespace of --namespace, 'b'",
+                id="two-namespaces",
+            ),
+        ],
+    )
+    def test_a_wrong_deletion_is_an_error(self, cli, fleet, words, mistake):
+        there = fleet(config_map(a="1"))
+        result = cli("render", *(word.format(there) for word in words))
+        assert (result.exit_code, mistake in result.stderr) == (1, True), result.stderr
+
+
 class TestSecrets:
     """Values are never shown, in no format."""
 
@@ -307,9 +383,13 @@ class TestProblems:
                 id="placement",
             ),
             pytest.param(["--placement", "pod/web"], "'pod/web' is not a placement: expected NAME", id="reference"),
-            pytest.param(["-o", "table"], "'table' is not one of 'yaml', 'json', 'diff', 'dir=FOLDER'", id="format"),
+            pytest.param(
+                ["-o", "table"], "'table' is not one of 'yaml', 'json', 'diff', 'markdown', 'dir=FOLDER'", id="format"
+            ),
             pytest.param(["-o", "dir="], "'dir=' is not one of", id="no-folder"),
-            pytest.param(["--base", "x.yaml"], "--base cannot be used with -o yaml: use diff or json", id="base"),
+            pytest.param(
+                ["--base", "x.yaml"], "--base cannot be used with -o yaml: use diff, markdown or json", id="base"
+            ),
             pytest.param(["--overwrite"], "--overwrite requires -o dir=FOLDER", id="overwrite"),
             pytest.param(["--on", "x", "--hub"], "--on cannot be used with a running hub", id="two-hubs"),
         ],

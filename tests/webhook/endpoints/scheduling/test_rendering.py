@@ -82,6 +82,20 @@ async def test_changed_objects_by_group_of_clusters(world):
     assert PASSWORD not in json.dumps(answer)
 
 
+@pytest.mark.parametrize(
+    ("deleted", "removed"),
+    [
+        pytest.param({"kind": "ConfigMap", "name": "rates", "namespace": "shop"}, {"m0", "m1"}, id="object"),
+        pytest.param({"kind": "ClusterResourcePlacement", "name": "web"}, {"m0", "m1"}, id="placement"),
+        pytest.param({"kind": "MemberCluster", "name": "m0"}, set(), id="member-that-leaves-with-its-content"),
+    ],
+)
+async def test_a_deletion_names_the_objects_that_leave_each_cluster(world, deleted, removed):
+    (entry,) = (await rendered(world, deleted=[deleted]))["placements"]
+    assert {cluster for group in entry["groups"] for cluster in group["clusters"]} == removed
+    assert {item["change"] for group in entry["groups"] for item in group["objects"]} <= {"Removed"}
+
+
 async def test_without_changes_nothing_is_listed_unless_asked(world):
     (entry,) = (await rendered(world))["placements"]
     assert entry["groups"] == []
