@@ -11,9 +11,12 @@ from typing import Any, Final, NamedTuple
 
 from scorer.api.cluster.member_cluster import MemberCluster, Taint
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, group_kind
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, NAMESPACE, group_kind
 from scorer.api.meta import JsonObject, format_time, without_nulls
+from scorer.api.names import SNAPSHOT_REFUSED
 from scorer.api.unstructured.documents import (
+    annotation,
+    dicts_at,
     generation_of,
     is_deleting,
     metadata_of,
@@ -128,9 +131,14 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     )
     unsnapshotted: list[JsonObject] = []
     if overrides_known:
-        snapshots = snapshots_of_overrides(new_state, changes.deleted)
+        refused = _refused(state.overrides, new_state.overrides)
+        snapshots = snapshots_of_overrides(new_state, changes.deleted, refused)
         new_state = replace(new_state, override_snapshots=snapshots)
-        remaining = [override for override in new_state.overrides if snapshot_obstacle(name_of(override))]
+        remaining = [
+            override
+            for override in new_state.overrides
+            if snapshot_obstacle(name_of(override)) or identity_of(override) in refused
+        ]
         unsnapshotted = awaited_override_snapshots(remaining, snapshots)
     evictions = _Evictions(new_state)
     for cluster in changes.drained:
@@ -148,18 +156,36 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     return hub if reported is fleet else replace(hub, state=replace(new_state, fleet=reported))
 
 
-def with_namespaced_objects(state: HubState, changes: HypotheticalChanges) -> HypotheticalChanges:
+def _refused(before: Iterable[JsonObject], after: Iterable[JsonObject]) -> frozenset[ObjectKey]:
+    """Return the overrides with the spec whose snapshot the API server has refused: it refuses it again."""
+    specs = {identity_of(override): spec_of(override) for override in before if annotation(override, SNAPSHOT_REFUSED)}
+    return frozenset(key for override in after if specs.get(key := identity_of(override)) == spec_of(override))
+
+
+def with_dependent_objects(state: HubState, changes: HypotheticalChanges) -> HypotheticalChanges:
     """Return *changes* that also delete the objects in deleted namespaces, except objects that they write.
 
-    Bindings and snapshots are left alone: the deletion of their placement decides about them.
+    The same applies to the objects of a kind whose CustomResourceDefinition is deleted. Objects that are only known
+    from resource snapshots are included. Bindings and snapshots are left alone: the deletion of their placement
+    decides about them.
     """
     names = {item.name for item in changes.deleted if (item.group, item.kind) == NAMESPACE.group_kind}
-    if not names:
+    definitions = {
+        item.name for item in changes.deleted if (item.group, item.kind) == CUSTOM_RESOURCE_DEFINITION.group_kind
+    }
+    kinds = {kind.group_kind for kind in state.kinds.values() if f"{kind.plural}.{kind.group}" in definitions}
+    if not (names or kinds):
         return changes
     documents = chain(
-        *(state.placements, state.runs, state.strategies, state.approval_requests, state.overrides), state.content()
+        *(state.placements, state.runs, state.strategies, state.approval_requests, state.overrides),
+        state.content(),
+        *(dicts_at(snapshot, "spec", "selectedResources") for snapshot in state.resource_snapshots),
     )
-    identities = {identity_of(document) for document in documents if namespace_of(document) in names}
+    identities = {
+        identity_of(document)
+        for document in documents
+        if namespace_of(document) in names or group_kind(document) in kinds
+    }
     written = set(map(identity_of, changes.objects))
     return replace(changes, deleted=changes.deleted | (identities - written))
 

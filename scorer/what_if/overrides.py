@@ -29,7 +29,9 @@ _IDENTITY_PATHS: Final = (b'"/metadata"', b'"/metadata/name', b'"/kind"', b'"/ap
 _OVERRIDE_KINDS = frozenset(family.override.group_kind for family in FAMILIES)
 
 
-def snapshots_of_overrides(state: HubState, deleted: Collection[ObjectKey] = ()) -> list[JsonObject]:
+def snapshots_of_overrides(
+    state: HubState, deleted: Collection[ObjectKey] = (), refused: Collection[ObjectKey] = ()
+) -> list[JsonObject]:
     """Return the override snapshots that a hub will have once the controller has processed its overrides.
 
     Unused ones may already have been deleted then. No decision depends on them.
@@ -37,6 +39,7 @@ def snapshots_of_overrides(state: HubState, deleted: Collection[ObjectKey] = ())
     Args:
         state: The hub.
         deleted: Deleted objects. The snapshots of deleted overrides remain for the bindings that name them.
+        refused: Overrides whose snapshots the API server refuses.
     """
     by_place: dict[tuple[Kind, str], list[JsonObject]] = defaultdict(list)
     removed = {(item.namespace, item.name) for item in deleted if (item.group, item.kind) in _OVERRIDE_KINDS}
@@ -47,7 +50,7 @@ def snapshots_of_overrides(state: HubState, deleted: Collection[ObjectKey] = ())
         remaining = applied([snapshot], plan_retirement([snapshot])) if is_removed else [snapshot]
         by_place[family_in(namespace).override_snapshot, namespace] += remaining
     for override in sorted(state.overrides, key=identity_of):
-        if not is_deleting(override):
+        if not is_deleting(override) and identity_of(override) not in refused:
             place = family_in(namespace_of(override)).override_snapshot, namespace_of(override)
             by_place[place] = applied(by_place[place], plan_override_snapshots(override, by_place[place]).writes)
     return [snapshot for snapshots in by_place.values() for snapshot in snapshots]

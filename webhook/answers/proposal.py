@@ -24,7 +24,7 @@ from scorer.api.values.quoting import quote
 from scorer.fleet import Fleet
 from scorer.upgrade.planning.forecast import no_deadline
 from scorer.what_if.assumptions import settled_placements, with_assumed_rollouts
-from scorer.what_if.changes import with_namespaced_objects
+from scorer.what_if.changes import with_dependent_objects
 from scorer.what_if.document import what_if
 from scorer.what_if.runs import approval_outcomes, planned_runs
 from scorer.what_if.state import FIELDS, UNJUDGED, HubState, HypotheticalChanges, ObjectKey, identity_of
@@ -291,7 +291,7 @@ def judge_proposal(
     changes = HypotheticalChanges(
         judgements.members, judgements.objects, frozenset(judgements.deleted), proposal.lost, proposal.drained
     )
-    changes = with_namespaced_objects(state, changes)
+    changes = with_dependent_objects(state, changes)
     settled: Collection[ObjectKey] = ()
     if changes and proposal.settles:
         settled = settled_placements(state, changes, judgements.adopted, await_runs=await_runs)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scorer.api.meta import JsonObject
-from scorer.api.names import RESOURCE_HASH
+from scorer.api.names import RESOURCE_HASH, SNAPSHOT_REFUSED
 from scorer.api.unstructured.documents import with_metadata, with_spec
 from scorer.rollout.snapshots.overrides import plan_override_snapshots
 from scorer.rollout.writes import applied
@@ -213,3 +213,18 @@ def test_an_override_that_cannot_have_a_snapshot_stops_the_rollout():
     (rendered,) = future_contents(changed).values()
     assert rendered.problem == found["rollout"]["blocked"]["message"]
     assert rendered.clusters == present_contents(hub(long))[identity_of(KIOSK)].clusters
+
+
+@pytest.mark.parametrize(
+    ("value", "blocked"),
+    [pytest.param("2", True, id="same-spec"), pytest.param("3", False, id="another-spec-may-be-accepted")],
+)
+def test_a_snapshot_that_the_api_server_has_refused_stays_refused(value, blocked):
+    refused = with_metadata(ADDS, annotations={SNAPSHOT_REFUSED: "too large"})
+    state = replace(hub(), overrides=[refused], overrides_complete=True)
+    change = make_override("adds", rule(value, path="/data/b"), placement="kiosk")
+    change = with_metadata(change, annotations={SNAPSHOT_REFUSED: "too large"})
+    found = entry(state, objects=[change])["rollout"]
+    message = "waits for the snapshot of ResourceOverride shop/adds (too large)"
+    assert (found["blocked"] or {}).get("message", "") == (message if blocked else "")
+    assert bool(found["steps"]) is not blocked

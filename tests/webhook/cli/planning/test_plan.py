@@ -209,6 +209,15 @@ class TestOnFiles:
         assert [removal["verdict"] for removal in entry["rollout"]["contentRemovals"]] == ["Orphaned"]
         assert [verdict["kind"] for verdict in plan["admission"]] == ["Namespace"]
 
+    def test_a_deleted_definition_takes_the_objects_of_its_kind_along(self, cli, base, tmp_path):
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "shop"}}
+        hub = write(tmp_path / "more.yaml", namespace, make_definition("example.com"), widget)
+        words = ["plan", "--on", base, "--on", hub, "--delete", "crd/widgets.example.com", "-o", "json"]
+        (entry,) = json.loads(cli(*words).stdout)["placements"]
+        (removal,) = entry["rollout"]["contentRemovals"]
+        assert (removal["effect"], entry["changed"]) == ("Widget shop/a", True)
+
     @pytest.mark.parametrize(
         "word",
         ["widget/a", "widgets/shop/a", "wd/a", "Widget.example.com/a"],
