@@ -152,7 +152,7 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     hub = Changed(
         new_state, state.fleet, evictions.outcomes, report, content, overrides_known, unsnapshotted, reselecting
     )
-    reported = fleet_with_namespaces(new_state, lambda: hub.objects)
+    reported = fleet_with_namespaces(state, hub)
     return hub if reported is fleet else replace(hub, state=replace(new_state, fleet=reported))
 
 

@@ -8,7 +8,7 @@ Source: docs/specifications/what-if.md 9; removal.md 6; rollout.md 6.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, spec_of, text_at
@@ -22,12 +22,14 @@ from scorer.rollout.confirmation.report import pending_items
 from scorer.rollout.confirmation.sources import PlacedObject, placed_objects
 from scorer.rollout.object_size import ObjectIdentity
 from scorer.rollout.overrides.matching import selected_by, selections_of
-from scorer.rollout.overrides.rules import ParsedOverrideRule, RulesError, member_labels, read_rules
+from scorer.rollout.overrides.rules import ParsedOverrideRule, member_labels
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
-from scorer.what_if.changes import Changed
-from scorer.what_if.overrides import member_document
+from scorer.what_if.overrides import deletion_rules, member_document
 from scorer.what_if.planned import ContentRemoval, ContentVerdict
 from scorer.what_if.removals import namespace_after, removal_entries
+
+if TYPE_CHECKING:
+    from scorer.what_if.changes import Changed
 
 _OverrideKey: TypeAlias = tuple[str, str]
 
@@ -47,7 +49,7 @@ class ClusterContent(NamedTuple):
 
 
 def cluster_object_removals(
-    placement: JsonObject, bindings: Iterable[JsonObject], content: ClusterContent, hub: Changed
+    placement: JsonObject, bindings: Iterable[JsonObject], content: ClusterContent, hub: "Changed"
 ) -> list[ContentRemoval]:
     """Return the objects that a placement still places, and that leave some of its clusters.
 
@@ -70,13 +72,28 @@ def cluster_object_removals(
     return sorted(removals, key=lambda entry: (_ORDER.index(entry["verdict"]), entry["clusters"], entry["effect"]))
 
 
+def pending_objects(
+    placement: JsonObject, binding: JsonObject, content: ClusterContent, hub: "Changed"
+) -> frozenset[ObjectIdentity]:
+    """Return the objects that an override deletes on a cluster, and that remain until that is confirmed.
+
+    Args:
+        placement: As it would be stored.
+        binding: The binding of the cluster.
+        content: The content after the changes.
+        hub: The hub after the changes.
+    """
+    removals = _Judge(placement, content, hub).removals(binding)
+    return frozenset(item.identity for verdict, items in removals if verdict == "Pending" for item in items)
+
+
 _ORDER: Final[tuple[ContentVerdict, ...]] = ("Pending", "Confirmed", "Warned", "Removed", "Orphaned")
 
 
 class _Judge:
     """Evaluates the clusters of one placement."""
 
-    def __init__(self, placement: JsonObject, content: ClusterContent, hub: Changed) -> None:
+    def __init__(self, placement: JsonObject, content: ClusterContent, hub: "Changed") -> None:
         self._placement = placement
         self._content = content
         self._hub = hub
@@ -160,8 +177,7 @@ class _Judge:
     def _deletions(self, key: _OverrideKey) -> Sequence[ParsedOverrideRule]:
         """Return the rules of type Delete of an override snapshot."""
         if key not in self._rules:
-            rules = read_rules(self._snapshots[key]) if key in self._snapshots else ()
-            self._rules[key] = () if isinstance(rules, RulesError) else [rule for rule in rules if rule.deletes]
+            self._rules[key] = deletion_rules(self._snapshots[key]) if key in self._snapshots else ()
         return self._rules[key]
 
     def _placed(self, group: str) -> Mapping[ObjectIdentity, PlacedObject]:

@@ -1,38 +1,54 @@
 """Namespaces that ClusterResourcePlacements put on members: the ResourcePlacements in them can go to these members.
 
-The agent of a member reports its namespaces. A namespace that is placed on it later is in a later report.
+The agent of a member reports its namespaces. A namespace that is placed on it later is in a later report, and one whose
+removal is neither pending nor refused by the placement is missing there.
 
 Source: docs/specifications/what-if.md 10; scheduling.md 10.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from scorer.api.cluster.member_cluster import MemberCluster
-from scorer.api.kinds import NAMESPACE
+from scorer.api.kinds import NAMESPACE, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import SelectionScope
 from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, name_of, namespace_of, text_at
 from scorer.fleet import Fleet, collects_namespaces
 from scorer.placement.binding_plan import BrokenBindingError
+from scorer.rollout.bindings import pending_reason
+from scorer.rollout.confirmation.deletion import DeletionVerdict
+from scorer.rollout.overrides.matching import selected_by
+from scorer.rollout.overrides.rules import member_labels
+from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.selection.selector import DocumentInventory, InvalidSelection, is_namespace, select_resources
+from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
+from scorer.what_if.cluster_removals import ClusterContent, pending_objects
+from scorer.what_if.content import content_to_roll_out
+from scorer.what_if.overrides import deletion_rules, member_document, overrides_of_placement
+from scorer.what_if.removals import judged_deletion
 from scorer.what_if.scheduling import scheduled
-from scorer.what_if.state import HubState, ObjectKey
+from scorer.what_if.state import HubState, ObjectKey, identity_of
+
+if TYPE_CHECKING:
+    from scorer.what_if.changes import Changed
 
 _UNKNOWN: Final[JsonObject] = {}
 
 
-def fleet_with_namespaces(state: HubState, content: Callable[[], Mapping[ObjectKey, JsonObject | None]]) -> Fleet:
-    """Return the fleet of a hub once members report the namespaces that its placements put on them.
+def fleet_with_namespaces(former: HubState, hub: "Changed") -> Fleet:
+    """Return the fleet of a hub once members report the namespaces that its placements put on them, and lose.
 
     Only the namespaces of ResourcePlacements matter, and only members that collect namespaces. A placement with type
     External adds none: a run rolls it out.
 
     Args:
-        state: The hub.
-        content: Returns the known objects that placements may select, None for deleted ones.
+        former: The hub before the changes.
+        hub: The hub after the changes.
     """
+    state = hub.state
     homes = {namespace_of(placement) for placement in state.placements} - {""}
     if not homes:
         return state.fleet
@@ -40,17 +56,118 @@ def fleet_with_namespaces(state: HubState, content: Callable[[], Mapping[ObjectK
     if not collecting:
         return state.fleet
     additions: defaultdict[str, set[str]] = defaultdict(set)
-    namespaces = DocumentInventory(_namespaces(homes, content()))
+    namespaces = DocumentInventory(_namespaces(homes, hub.objects))
     for placement in state.placements:
         selected = _selected(placement, namespaces, state)
         for cluster in _clusters(state, placement) if selected else ():
-            additions[cluster] |= selected
+            additions[cluster] |= selected - _deleted_by_overrides(
+                state.override_snapshots_for(placement), state, cluster
+            )
+    losses = _losses(former, hub, homes, additions)
     members = [
-        _with_namespaces(member, additions[name])
+        new
         for name, member in collecting.items()
-        if not additions[name] <= (member.status.namespaces or {}).keys()
+        if (new := _with_namespaces(member, additions[name], losses[name])) is not member
     ]
     return state.fleet.updated(members) if members else state.fleet
+
+
+def _deleted_by_overrides(snapshots: Iterable[JsonObject], state: HubState, cluster: str) -> set[str]:
+    """Return the namespaces that override snapshots delete on a cluster."""
+    if (member := member_document(state.fleet, cluster)) is None:
+        return set()
+    labels = member_labels(member)
+    return {
+        target.name
+        for snapshot in snapshots
+        if any(rule.holds_for(labels) for rule in deletion_rules(snapshot))
+        for target in selected_by(snapshot)
+        if not target.namespace and (target.group, target.kind) == NAMESPACE.group_kind
+    }
+
+
+def _losses(
+    former: HubState, hub: "Changed", homes: set[str], additions: Mapping[str, set[str]]
+) -> defaultdict[str, set[str]]:
+    """Return the namespaces that clusters have now, and that their placements remove from them."""
+    losses: defaultdict[str, set[str]] = defaultdict(set)
+    remaining: defaultdict[str, set[str]] = defaultdict(set)
+    placements = {identity_of(placement): placement for placement in hub.state.placements}
+    for placement in former.placements:
+        present = {} if namespace_of(placement) else _present(former, placement, homes)
+        leaving = {
+            cluster: lost for cluster, names in present.items() if (lost := names - additions.get(cluster, set()))
+        }
+        if not leaving:
+            continue
+        new = placements.get(identity_of(placement))
+        judge, document = (_kept, new or placement) if new is None or is_deleting(new) else (_remaining, new)
+        kept = judge(document, hub, leaving)
+        for cluster, names in leaving.items():
+            losses[cluster] |= names
+            remaining[cluster] |= kept.get(cluster, set())
+    for cluster, names in remaining.items():
+        losses[cluster] -= names
+    return losses
+
+
+def _present(state: HubState, placement: JsonObject, homes: set[str]) -> dict[str, set[str]]:
+    """Return the namespaces that a placement has put on clusters."""
+    names = {
+        group.name: homes & _namespaces_in(group) for group in snapshot_groups(state.resource_snapshots_of(placement))
+    }
+    present: dict[str, set[str]] = {}
+    for binding in state.bindings_of(placement) if any(names.values()) else ():
+        spec = dict_at(binding, "spec")
+        present.setdefault(text_at(spec, "targetCluster"), set()).update(
+            names.get(text_at(spec, "resourceSnapshotName"), ())
+        )
+    return present
+
+
+def _namespaces_in(group: SnapshotGroup) -> set[str]:
+    contents = chain.from_iterable(dicts_at(document, "spec", "selectedResources") for document in group.documents)
+    return {name_of(content) for content in contents if group_kind(content) == NAMESPACE.group_kind}
+
+
+def _kept(placement: JsonObject, hub: "Changed", leaving: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
+    """Return the namespaces that a deleted placement does not remove."""
+    verdict = judged_deletion(placement, hub).verdict
+    remains = leaves_objects(placement) or verdict in (DeletionVerdict.PENDING, DeletionVerdict.ABANDONED)
+    return leaving if remains else {}
+
+
+def _remaining(placement: JsonObject, hub: "Changed", leaving: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
+    """Return the namespaces that a placement keeps on clusters, also those whose removal is pending.
+
+    Args:
+        placement: As it would be stored.
+        hub: The hub after the changes.
+        leaving: The namespaces that it no longer puts on clusters.
+    """
+    state = hub.state
+    if text_at(placement, "spec", "strategy", "type") == "External":
+        return leaving
+    try:
+        bindings = scheduled(state, placement).bindings
+    except BrokenBindingError:
+        return leaving
+    content = content_to_roll_out(placement, bindings, hub)
+    if content.group is None or content.waits:
+        return leaving
+    placed = _namespaces_in(content.group)
+    clusters = [text_at(binding, "spec", "targetCluster") for binding in bindings]
+    overrides = overrides_of_placement(state, placement, content.group, clusters) if hub.overrides_known else {}
+    on_clusters = ClusterContent(content.snapshots, content.group, overrides)
+    remaining: defaultdict[str, set[str]] = defaultdict(set)
+    for binding, cluster in zip(bindings, clusters, strict=True):
+        if pending_reason(binding) is not None:
+            remaining[cluster] |= leaving.get(cluster, set())
+        elif dict_at(binding, "spec").get("state") in ("Scheduled", "Bound") and not is_deleting(binding):
+            deleted = _deleted_by_overrides(state.override_snapshots_for(placement), state, cluster)
+            pending = pending_objects(placement, binding, on_clusters, hub) if deleted & placed else ()
+            remaining[cluster] |= placed - deleted | {name for _, kind, _, name in pending if kind == NAMESPACE.kind}
+    return remaining
 
 
 def _namespaces(homes: set[str], content: Mapping[ObjectKey, JsonObject | None]) -> Iterator[JsonObject]:
@@ -88,7 +205,12 @@ def _clusters(state: HubState, placement: JsonObject) -> Iterator[str]:
             yield text_at(binding, "spec", "targetCluster")
 
 
-def _with_namespaces(member: MemberCluster, names: set[str]) -> MemberCluster:
-    namespaces = {**dict.fromkeys(sorted(names), ""), **(member.status.namespaces or {})}
+def _with_namespaces(member: MemberCluster, additions: set[str], losses: set[str]) -> MemberCluster:
+    """Return a member after its next report. A namespace that no Work has made remains."""
+    reported = member.status.namespaces or {}
+    remaining = {name: work for name, work in reported.items() if name not in losses or not work}
+    namespaces = {**dict.fromkeys(sorted(additions), ""), **remaining}
+    if namespaces.keys() == reported.keys():
+        return member
     status = member.status.model_copy(update={"namespaces": namespaces})
     return member.model_copy(update={"status": status})

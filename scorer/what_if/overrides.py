@@ -18,6 +18,7 @@ from scorer.fleet import Fleet
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides, bound
 from scorer.rollout.overrides.application import CLUSTER_NAME_VARIABLE
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
+from scorer.rollout.overrides.rules import ParsedOverrideRule, RulesError, read_rules
 from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.snapshots.overrides import plan_override_snapshots, plan_retirement
 from scorer.rollout.views.rendering import ContentSources, rendered
@@ -73,6 +74,12 @@ def overrides_of_placement(
     matching = matching_overrides(placement, group, snapshots)
     members = {name: member for name in clusters if (member := member_document(state.fleet, name)) is not None}
     return overrides_by_cluster(matching, members).by_cluster if matching else {}
+
+
+def deletion_rules(snapshot: JsonObject) -> Sequence[ParsedOverrideRule]:
+    """Return the rules of type Delete of an override snapshot."""
+    rules = read_rules(snapshot)
+    return () if isinstance(rules, RulesError) else [rule for rule in rules if rule.deletes]
 
 
 def member_document(fleet: Fleet, name: str) -> JsonObject | None:

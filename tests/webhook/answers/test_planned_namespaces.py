@@ -1,17 +1,25 @@
 """The plan of ResourcePlacements in namespaces that other placements put on members, and the truth."""
 
+from datetime import timedelta
+
 import pytest
 
-from scorer.api.kinds import NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.kinds import NAMESPACE, OVERRIDE, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.meta import format_time
+from scorer.api.names import CONFIRM_REMOVAL
+from scorer.api.unstructured.documents import annotation, with_metadata
 from tests.builders.placement import fixed, make_placement, namespace_term
 from tests.virtual_time import loop_now
 from tests.webhook.answers.dumps import plan_on_files
+from tests.webhook.controllers.override_rules import delete, make_override
 from tests.webhook.controllers.world import make_member, running
+from tests.webhook.edits import edit
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Deleted, Proposal, ProposedObject
+from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
@@ -30,8 +38,12 @@ def member(name, *, collects=True):
     return {**document, "status": {**document["status"], **({"namespaces": {"default": ""}} if collects else {})}}
 
 
+SHOP_OVERRIDE = make_override("o", delete(), namespace="", placement="base")
+SHOP_OVERRIDE["spec"]["clusterResourceSelectors"] = [namespace_term("shop")]
+
+
 async def plan_of(world, *documents, deleted=()):
-    kinds = {kind.kind: kind for kind in (NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT)}
+    kinds = {kind.kind: kind for kind in (NAMESPACE, OVERRIDE, PLACEMENT, RESOURCE_PLACEMENT)}
     given = [ProposedObject(kinds[document["kind"]], document) for document in documents]
     admission = CachedContext(world.cache, AdmissionSettings(), loop_now)
     planner = HubPlanner(world.cache, admission, UndisputedRights(), loop_now)
@@ -90,3 +102,33 @@ async def test_a_namespace_that_is_deleted_in_the_same_change():
         await world.until(lambda: world.has_joined("a"))
         entries = await plan_of(world, base("a"), LOCAL, deleted=[Deleted("Namespace", "shop")])
         assert picked(entries["local"]) == []
+
+
+async def test_an_override_deletes_the_namespace_on_a_cluster():
+    async with running() as world:
+        await world.add(member("a"))
+        await world.until(lambda: world.has_joined("a"))
+        entries = await plan_of(world, base("a"), LOCAL, SHOP_OVERRIDE)
+        assert picked(entries["local"]) == []
+
+
+async def test_a_new_placement_does_not_go_to_clusters_that_lose_its_namespace():
+    """The namespace remains until its removal is confirmed."""
+    async with running() as world:
+        await world.add(member("a"), member("b"))
+        await world.until(lambda: all(map(world.has_joined, "ab")))
+        await world.add(base("a", "b"))
+        await world.until(
+            lambda: all("shop" in (world.cache.fleet.member(name).status.namespaces or {}) for name in "ab")
+        )
+        assert picked((await plan_of(world, base("a"), LOCAL))["local"]) == ["a"]
+        abandoned = base("a", "b", strategy={"deleteStrategy": {"propagationPolicy": "Abandon"}})
+        assert picked((await plan_of(world, abandoned, LOCAL))["local"]) == ["a", "b"]
+        deletion = [Deleted(PLACEMENT.kind, "base")]
+        entries = await plan_of(world, LOCAL, deleted=deletion)
+        assert picked(entries["local"]) == ["a", "b"]
+        (removal,) = entries["base"]["rollout"]["contentRemovals"]
+        confirmation = {CONFIRM_REMOVAL: f"{removal['digest']}@{format_time(loop_now() + timedelta(hours=1))}"}
+        await edit(world.store, PLACEMENT, Key("base"), lambda it: with_metadata(it, annotations=confirmation))
+        await world.until(lambda: annotation(world.cache.get(PLACEMENT, "base"), CONFIRM_REMOVAL))
+        assert picked((await plan_of(world, LOCAL, deleted=deletion))["local"]) == []
