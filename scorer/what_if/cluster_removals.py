@@ -41,11 +41,13 @@ class ClusterContent(NamedTuple):
         snapshots: The resource snapshots of the placement.
         group: The group of them that is rolled out.
         overrides: The override lists by cluster. A cluster that is missing has none.
+        earlier: The resource snapshot that an update run rolls out instead. None means *group*.
     """
 
     snapshots: Sequence[JsonObject]
     group: SnapshotGroup
     overrides: Mapping[str, Overrides]
+    earlier: SnapshotGroup | None = None
 
 
 def cluster_object_removals(
@@ -110,9 +112,12 @@ class _Judge:
             return
         cluster = text_at(spec, "targetCluster")
         overrides = self._content.overrides.get(cluster, NO_OVERRIDES)
-        if not any(map(self._deletions, overrides.keys)):
+        latest, earlier = self._content.group.name, self._content.earlier
+        if earlier is None and not any(map(self._deletions, overrides.keys)):
             return
-        dropped = self._dropped_objects(overrides, self._hub.state.fleet, cluster, self._content.group.name)
+        dropped = self._dropped_objects(overrides, self._hub.state.fleet, cluster, latest)
+        if earlier is not None:
+            dropped |= self._placed(latest).keys() - self._placed(earlier.name).keys()
         leaving = dropped & {*self._present(spec, cluster), *(item.identity for item in record)}
         if not leaving:
             return

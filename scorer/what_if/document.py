@@ -49,6 +49,7 @@ from scorer.what_if.planned import (
     RolloutWait,
 )
 from scorer.what_if.removals import judged_deletion, placement_removals
+from scorer.what_if.runs import run_removals
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import HubState, HypotheticalChanges, ObjectKey, identity_of
 
@@ -239,6 +240,8 @@ def _course(changed: Changed, subject: JsonObject, *, ends: bool = False) -> _Co
         changing = [binding for binding in bindings if text_at(spec_of(binding), "targetCluster") not in failures]
         on_clusters = ClusterContent(content.snapshots, content.group, overrides)
         leaving = [*leaving, *cluster_object_removals(subject, changing, on_clusters, changed)]
+    elif preview.type == EXTERNAL:
+        leaving = [*leaving, *run_removals(subject, changed)]
     return _Course(
         preview,
         run,

@@ -11,8 +11,10 @@ from typing import Final
 from scorer.api.conditions import TRUE
 from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import ROLLBACK_OF
 from scorer.api.placement.staged_update import RunState, StageTaskType
 from scorer.api.unstructured.documents import (
+    annotation,
     generation_of,
     is_deleting,
     name_of,
@@ -26,7 +28,7 @@ from scorer.api.values.quoting import quote
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, snapshot_groups
+from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, placed_group, snapshot_groups
 from scorer.staged_update.execution.engine import is_over
 from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
 from scorer.staged_update.orders import is_approved, parent_run
@@ -45,10 +47,12 @@ from scorer.staged_update.views.forecast import (
 )
 from scorer.staged_update.views.next_passes import NextPasses, next_passes
 from scorer.what_if.changes import Changed, apply_changes
+from scorer.what_if.cluster_removals import ClusterContent, cluster_object_removals
 from scorer.what_if.content import select_content
 from scorer.what_if.overrides import overrides_of_placement
 from scorer.what_if.planned import (
     ApprovalReason,
+    ContentRemoval,
     ForeseenRun,
     PlannedOutcome,
     PlannedRun,
@@ -179,6 +183,33 @@ def _entry(run: JsonObject, hub: Changed, *, visible: bool) -> ForeseenRun:
         return _bare(run, "Aborted", cause, message)
     phase: RunOutlook = "UnderWay" if is_initialized else "New"
     return _foreseen_run(run, run_forecast, passes, phase, notes, visible=visible)
+
+
+def run_removals(placement: JsonObject, hub: Changed) -> Iterator[ContentRemoval]:
+    """Yield the objects of the latest snapshot that unfinished runs remove from single clusters of a placement."""
+    for run in hub.state.runs:
+        place = namespace_of(run), text_at(spec_of(run), "placementName")
+        if place != (namespace_of(placement), name_of(placement)) or is_over(run) or is_deleting(run):
+            continue
+        try:
+            facts, _ = run_facts(run, hub)
+            run_forecast = forecast(run, facts, waits=hub.state.waits)
+        except (RunFailedError, NotYetError, BrokenBindingError):
+            continue
+        groups = run_forecast.facts.groups
+        desired = next((group for group in groups if group.name == run_forecast.snapshot), None)
+        latest = placed_group(groups)
+        if desired is None or latest is None:
+            continue
+        clusters = [cluster for stage in run_forecast.stages for cluster in stage.clusters if cluster.binding]
+        upcoming = [cluster for cluster in clusters if cluster.progress is ForecastProgress.TO_COME]
+        documents = [document for group in groups for document in group.documents]
+        overrides = {cluster.name: cluster.wanted.overrides for cluster in upcoming}
+        content = ClusterContent(documents, latest, overrides, desired)
+        bindings = [cluster.binding for cluster in upcoming if cluster.binding]
+        for removal in cluster_object_removals(placement, bindings, content, hub):
+            # A rollback that a failure policy has started waits for no confirmation.
+            yield {**removal, "verdict": "Removed"} if annotation(run, ROLLBACK_OF) else removal
 
 
 def _outcome(run: JsonObject) -> tuple[str, str]:

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from scorer.api.kinds import STAGED_RUN
 from scorer.api.meta import format_time
-from scorer.api.names import CONFIRM_REMOVAL
+from scorer.api.names import CONFIRM_REMOVAL, IS_LATEST_SNAPSHOT, POLICY_INDEX, RESOURCE_HASH, RESOURCE_INDEX
 from scorer.api.unstructured.documents import with_metadata, with_spec
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from scorer.rollout.snapshots.overrides import plan_override_snapshots
@@ -14,6 +15,7 @@ from scorer.rollout.writes import applied
 from scorer.what_if.document import what_if
 from scorer.what_if.state import HypotheticalChanges, identity_of
 from tests.scorer.builders import pick_fixed
+from tests.scorer.staged_update.plans import run, stage
 from tests.scorer.what_if.settled_hub import RATES, SHOP, cluster, placement, settled
 from tests.webhook.controllers.override_rules import delete, make_override, rule
 
@@ -110,3 +112,27 @@ def test_the_verdict_is_that_of_the_loop_and_a_confirmation_counts():
     expiry = format_time(strict.now + timedelta(hours=1))
     confirmed = with_metadata(KIOSK, annotations={CONFIRM_REMOVAL: f"{pending['digest']}@{expiry}"})
     assert removals(strict, DROPS, confirmed) == [("Confirmed", *EAST)]
+
+
+def test_a_run_back_to_an_earlier_snapshot_removes_the_objects_that_it_lacks():
+    """On the clusters that the run has not reached. The latest snapshot has the object."""
+    state = hub()
+    (latest,) = state.resource_snapshots
+    earlier = with_spec(latest, selectedResources=[SHOP, RATES])
+    earlier = with_metadata(earlier, labels={IS_LATEST_SNAPSHOT: "false"})
+    latest = with_metadata(latest, labels={RESOURCE_INDEX: "1"}, annotations={RESOURCE_HASH: "y"})
+    latest = {**latest, "metadata": {**latest["metadata"], "name": "kiosk-1-snapshot"}}
+    back = with_spec(run(), placementName="kiosk", resourceSnapshotIndex="0")
+    stages = {"spec": {"stages": [stage("all", labelSelector={})]}}
+    state = replace(
+        state,
+        placements=[with_spec(one, strategy={"type": "External"}) for one in state.placements],
+        policy_snapshots=[with_metadata(one, labels={POLICY_INDEX: "0"}) for one in state.policy_snapshots],
+        resource_snapshots=[earlier, latest],
+        bindings=[with_spec(one, resourceSnapshotName=latest["metadata"]["name"]) for one in state.bindings],
+        strategies=[{**stages, "metadata": {"name": back["spec"]["stagedRolloutStrategyName"]}}],
+        removal=STRICT,
+    )
+    assert removals(state) == []
+    back = {**back, "kind": STAGED_RUN.kind, "apiVersion": STAGED_RUN.api_version}
+    assert removals(state, back) == [("Pending", "ConfigMap shop/fees", ["dover", "faro", "oslo"])]
