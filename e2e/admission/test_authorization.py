@@ -119,7 +119,7 @@ def test_enforced_nobody_places_what_they_have_no_right_to_by_another_way(bare_h
     with pytest.raises(ApiError, match='"bob" may not create namespaces "shop" or place it'):
         write(bare_hub, "ClusterResourceEnvelope", "clusterresourceenvelopes", bob, more)
     system = {"data": {"a.yaml": manifest("Namespace", "kube-system")}}
-    with pytest.raises(ApiError, match=r'data\[a.yaml\].metadata.name: .*reserved namespace "kube-system"'):
+    with pytest.raises(ApiError, match=r'data\[a.yaml\].metadata.name: .*"kube-system" is reserved'):
         write(bare_hub, "ClusterResourceEnvelope", "clusterresourceenvelopes", "alice", system)
 
     rule = {"clusterSelector": {"clusterSelectorTerms": []}, "jsonPatchOverrides": []}
