@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from e2e.controlplane.service import HARBORMASTER
+from tests.docs.pages import DOCS, read_page
 from tests.thoroughness import SOAK
 from tests.webhook.cli.sarif_schema import LOG
 
@@ -324,3 +325,36 @@ def test_hooks_and_action_install_the_program_by_themselves(checkout, tmp_path):
     assert job.outputs["install"]["command"] == str(
         tmp_path / "temp" / "harbormaster" / "venv" / "bin" / "harbormaster"
     )
+
+
+CONTENT = """\
+apiVersion: v1
+kind: Namespace
+metadata: {name: web}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: rates, namespace: web}
+data: {a: "1"}
+"""
+
+
+def test_two_revisions_show_what_is_deleted(tmp_path):
+    """The commands of the page, in a clone whose branch deletes an object and a placement."""
+    (block,) = (each for each in read_page(DOCS / "in-ci.md").blocks if "git worktree" in each)
+    origin, clone = tmp_path / "origin", tmp_path / "clone"
+    (origin / "fleet").mkdir(parents=True)
+    pages = {"members": MEMBERS, "web": WEB, "other": WEB.replace("{name: web}\nspec", "{name: other}\nspec")}
+    for name, text in {**pages, "content": CONTENT}.items():
+        (origin / "fleet" / f"{name}.yaml").write_text(text)
+    git(origin, "init", "--quiet", "--initial-branch=main")
+    git(origin, "add", ".")
+    git(origin, "commit", "--quiet", "--message", "all")
+    git(tmp_path, "clone", "--quiet", str(origin), str(clone))
+    (clone / "fleet" / "content.yaml").write_text(CONTENT.partition("---\n")[0])
+    (clone / "fleet" / "other.yaml").unlink()
+    environment = {**os.environ, **GIT, "PATH": f"{Path(HARBORMASTER).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-ec", block], cwd=clone, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    for line in ("# crp/other on dover faro", "# crp/web on dover faro", "--- base/ConfigMap/web/rates"):
+        assert line in done.stdout.splitlines()
