@@ -1,0 +1,1 @@
+"""Karmada, from which applications move here: its definitions."""
