@@ -17,6 +17,7 @@ FLEET, HUB, OWN_HUB, BED = "the fleet", "the hub", "hubs of one's own", "the bed
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     FLEET: (
         "e2e/api_server/test_seeds.py",
+        "e2e/cli/test_dumps.py",
         "e2e/members/test_members.py",
         "e2e/members/test_two_hubs.py",
         "e2e/replicas/test_graceful_life.py",
