@@ -66,7 +66,7 @@ test: lint programs  ## Lint, all tests of tests/, and the core of e2e on a real
 	@echo "==> tests, the page in a browser, the core of e2e, $(WORKERS) groups at a time"
 	@$(RUN) -m "not e2e" $(ARGS)
 
-e2e: $(VENV)/.development programs  ## All other end-to-end tests: helm, kwok, dex, Karpenter, Cluster API, Pods (ARGS: for pytest)
+e2e: $(VENV)/.development programs  ## All other end-to-end tests: helm, kwok, dex, Karpenter, Karmada, Cluster API, Pods (ARGS: for pytest)
 	@echo "==> end-to-end tests beyond the core, $(WORKERS) groups at a time"
 	@$(RUN) -m e2e $(or $(ARGS),e2e)
 

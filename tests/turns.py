@@ -18,6 +18,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     FLEET: (
         "e2e/api_server/test_seeds.py",
         "e2e/cli/test_dumps.py",
+        "e2e/cli/test_from_karmada.py",
         "e2e/members/test_members.py",
         "e2e/members/test_two_hubs.py",
         "e2e/replicas/test_graceful_life.py",

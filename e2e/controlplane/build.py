@@ -1,10 +1,10 @@
 """Build the Kubernetes control plane that the end-to-end tests run against, from its Go modules, once per version.
 
-etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, helm, kwok and dex, in the versions that the
-``go.mod`` beside this file name. Each is a module of its own: in a shared one, every program would link the newest
-version that any of them requires (kube-apiserver would get another CEL than its release has). Dex has a ``main`` here,
-because the released one needs a C compiler for databases that no test uses. ``snapshot-hash`` is only here: it hashes
-objects by the libraries that KubeFleet uses.
+etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, helm, kwok, dex and karmada-controller-manager,
+in the versions that the ``go.mod`` beside this file name. Each is a module of its own: in a shared one, every program
+would link the newest version that any of them requires (kube-apiserver would get another CEL than its release has).
+Dex has a ``main`` here, because the released one needs a C compiler for databases that no test uses. ``snapshot-hash``
+is only here: it hashes objects by the libraries that KubeFleet uses.
 
 Programs stay in the user's cache directory, in a folder named by everything that goes into them: a change of a version,
 a checksum, a flag or the toolchain makes a new folder. Only this file knows the layout of that folder, and it needs
@@ -37,6 +37,7 @@ HELM = "v4.3.1"
 KWOK = "v0.8.0"
 DEX = "v2.41.1"
 APIMACHINERY = "v0.36.3"
+KARMADA = "v1.18.2"
 
 # Clients derive the features of a server from its version; without a version they refuse to talk to it.
 STAMP = {
@@ -86,6 +87,12 @@ MODULES = (
     Module("kwok", KWOK, {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, {"sigs.k8s.io/kwok/pkg/consts.Version": KWOK}),
     Module("dex", DEX, {"dex": "."}, {}),
     Module("snapshots", APIMACHINERY, {"snapshot-hash": "."}, {}),
+    Module(
+        "karmada",
+        KARMADA,
+        {"karmada-controller-manager": "github.com/karmada-io/karmada/cmd/controller-manager"},
+        {},
+    ),
 )
 
 

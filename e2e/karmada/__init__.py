@@ -1,1 +1,1 @@
-"""Karmada, from which applications move here: its definitions."""
+"""Karmada's own controllers above the members of the fleet: what they write there is not imitated."""

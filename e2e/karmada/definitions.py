@@ -5,11 +5,11 @@ from typing import Final
 
 import yaml
 
+from e2e.controlplane.build import KARMADA
 from e2e.controlplane.cluster import JsonObject
 from e2e.karpenter.module_files import Module, read_files
 from scorer.api.kinds import KINDS, Kind
 
-KARMADA: Final = "v1.18.2"
 MODULE: Final = Module("github.com/karmada-io/karmada", KARMADA, "h1:B1Eu3055LtTBndD/R2WcaS/bLvGwwVU1/3wXQjkIVN4=")
 CLUSTER: Final = Kind("cluster.karmada.io", ("v1alpha1",), "Cluster", "clusters", namespaced=False)
 POLICY: Final = Kind("policy.karmada.io", ("v1alpha1",), "PropagationPolicy", "propagationpolicies", namespaced=True)
