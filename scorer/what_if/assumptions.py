@@ -21,7 +21,8 @@ from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from scorer.rollout.views.preview import ready_conditions
 from scorer.rollout.writes import applied
-from scorer.what_if.changes import Changed
+from scorer.what_if.changed import Changed
+from scorer.what_if.changes import unchanged
 from scorer.what_if.content import select_content
 from scorer.what_if.overrides import overrides_of_placement
 from scorer.what_if.scheduling import scheduled
@@ -67,7 +68,7 @@ def with_assumed_rollouts(state: HubState, settled: Collection[ObjectKey]) -> tu
         state: The hub.
         settled: Placements that have also been scheduled, unless the hub has a binding or a snapshot of them.
     """
-    hub, assumed = Changed.nothing(state), _Assumed()
+    hub, assumed = unchanged(state), _Assumed()
     for placement in state.placements:
         if is_deleting(placement) or state.resource_snapshots_of(placement):
             continue

@@ -4,10 +4,9 @@ Source: rollout.md 19 and 21.2; KubeFleet tools/fleet, draincluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from scorer.api.cluster.member_cluster import MemberCluster, Taint
 from scorer.api.family import FAMILIES
@@ -34,8 +33,8 @@ from scorer.rollout.removal.eviction import (
     is_finished,
     judge_eviction,
 )
-from scorer.rollout.selection.selector import DocumentInventory
 from scorer.rollout.snapshots.overrides import awaited_override_snapshots, snapshot_obstacle
+from scorer.what_if.changed import Changed, Evicted
 from scorer.what_if.namespaces import fleet_with_namespaces
 from scorer.what_if.overrides import snapshots_of_overrides
 from scorer.what_if.planned import PlannedFleet
@@ -45,64 +44,6 @@ CORDON: Final = Taint(key="cordon-key", value="cordon-value", effect="NoSchedule
 """The taint that ``kubectl fleet drain`` puts on a member cluster."""
 
 _BINDING_KINDS: Final = tuple(family.binding.group_kind for family in FAMILIES)
-
-
-class Evicted(NamedTuple):
-    """The outcome of evicting a placement from a cluster.
-
-    Args:
-        cluster: The cluster.
-        eviction: The outcome.
-        name: Name of the ClusterResourcePlacementEviction. Empty: unset, the cluster is drained.
-    """
-
-    cluster: str
-    eviction: Eviction
-    name: str = ""
-
-
-def _same_fleet() -> PlannedFleet:
-    return {"gained": [], "changed": [], "lost": [], "drained": []}
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A hub after changes, by default without any.
-
-    Args:
-        state: The hub.
-        former_fleet: All member clusters before the changes.
-        evictions: By namespace and name of the placement, in the order of the attempts.
-        fleet: Differences of the fleet.
-        content: The given and deleted objects that placements may select, None for deleted ones.
-        overrides_known: Whether the hub's overrides are known. Otherwise those of the bindings count as up to date.
-        unsnapshotted: The snapshots that overrides lack, and cannot have. Their placements are not rolled out.
-        reselecting: Placements whose resource selectors change. Not every object that they select may be known.
-    """
-
-    state: HubState
-    former_fleet: Fleet
-    evictions: Mapping[tuple[str, str], Sequence[Evicted]] = field(default_factory=dict)
-    fleet: PlannedFleet = field(default_factory=_same_fleet)
-    content: Mapping[ObjectKey, JsonObject | None] = field(default_factory=dict)
-    overrides_known: bool = False
-    unsnapshotted: Sequence[JsonObject] = ()
-    reselecting: frozenset[ObjectKey] = frozenset()
-
-    @classmethod
-    def nothing(cls, state: HubState) -> "Changed":
-        """Return a hub without changes, except for those that its controllers are about to make."""
-        return apply_changes(state, HypotheticalChanges())
-
-    @cached_property
-    def objects(self) -> Mapping[ObjectKey, JsonObject | None]:
-        """The known objects that placements may select, None for deleted ones."""
-        return {**{identity_of(document): document for document in self.state.content()}, **self.content}
-
-    @cached_property
-    def inventory(self) -> DocumentInventory:
-        """The same objects, without deleted ones."""
-        return DocumentInventory(document for document in self.objects.values() if document is not None)
 
 
 def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
@@ -154,6 +95,11 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     )
     reported = fleet_with_namespaces(state, hub)
     return hub if reported is fleet else replace(hub, state=replace(new_state, fleet=reported))
+
+
+def unchanged(state: HubState) -> Changed:
+    """Return a hub without changes, except for those that its controllers are about to make."""
+    return apply_changes(state, HypotheticalChanges())
 
 
 def _refused(before: Iterable[JsonObject], after: Iterable[JsonObject]) -> frozenset[ObjectKey]:

@@ -8,7 +8,7 @@ Source: docs/specifications/what-if.md 9; removal.md 6; rollout.md 6.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, spec_of, text_at
@@ -24,12 +24,10 @@ from scorer.rollout.object_size import ObjectIdentity
 from scorer.rollout.overrides.matching import selected_by, selections_of
 from scorer.rollout.overrides.rules import ParsedOverrideRule, member_labels
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
+from scorer.what_if.changed import Changed
 from scorer.what_if.overrides import deletion_rules, member_document
 from scorer.what_if.planned import ContentRemoval, ContentVerdict
 from scorer.what_if.removals import namespace_after, removal_entries
-
-if TYPE_CHECKING:
-    from scorer.what_if.changes import Changed
 
 _OverrideKey: TypeAlias = tuple[str, str]
 
@@ -51,7 +49,7 @@ class ClusterContent(NamedTuple):
 
 
 def cluster_object_removals(
-    placement: JsonObject, bindings: Iterable[JsonObject], content: ClusterContent, hub: "Changed"
+    placement: JsonObject, bindings: Iterable[JsonObject], content: ClusterContent, hub: Changed
 ) -> list[ContentRemoval]:
     """Return the objects that a placement still places, and that leave some of its clusters.
 
@@ -75,7 +73,7 @@ def cluster_object_removals(
 
 
 def pending_objects(
-    placement: JsonObject, binding: JsonObject, content: ClusterContent, hub: "Changed"
+    placement: JsonObject, binding: JsonObject, content: ClusterContent, hub: Changed
 ) -> frozenset[ObjectIdentity]:
     """Return the objects that an override deletes on a cluster, and that remain until that is confirmed.
 
@@ -95,7 +93,7 @@ _ORDER: Final[tuple[ContentVerdict, ...]] = ("Pending", "Confirmed", "Warned", "
 class _Judge:
     """Evaluates the clusters of one placement."""
 
-    def __init__(self, placement: JsonObject, content: ClusterContent, hub: "Changed") -> None:
+    def __init__(self, placement: JsonObject, content: ClusterContent, hub: Changed) -> None:
         self._placement = placement
         self._content = content
         self._hub = hub

@@ -7,7 +7,7 @@ Source: docs/specifications/what-if.md 6; rollout.md 2 and 3.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import namespace_of, spec_of
@@ -18,12 +18,10 @@ from scorer.rollout.selection.selector import DocumentInventory, InvalidSelectio
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, placed_group, snapshot_groups
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from scorer.rollout.writes import applied
+from scorer.what_if.changed import Changed
 from scorer.what_if.planned import ContentRemoval
 from scorer.what_if.removals import judged_selection, object_removals
 from scorer.what_if.state import ObjectKey, identity_of
-
-if TYPE_CHECKING:
-    from scorer.what_if.changes import Changed
 
 
 class ContentToRollOut(NamedTuple):
@@ -48,7 +46,7 @@ class ContentToRollOut(NamedTuple):
 
 
 def content_to_roll_out(
-    placement: JsonObject, bindings: Sequence[JsonObject], hub: "Changed", *, confirmed: bool = False
+    placement: JsonObject, bindings: Sequence[JsonObject], hub: Changed, *, confirmed: bool = False
 ) -> ContentToRollOut:
     """Return the content that a placement rolls out. Its group may not exist yet.
 
@@ -82,14 +80,14 @@ def content_to_roll_out(
     return ContentToRollOut(snapshots, group, "", removals, _waits(placement, group, hub), uncertain)
 
 
-def _waits(placement: JsonObject, group: SnapshotGroup | None, hub: "Changed") -> str:
+def _waits(placement: JsonObject, group: SnapshotGroup | None, hub: Changed) -> str:
     if group is None or not hub.unsnapshotted:
         return ""
     return describe_awaited(matching_overrides(placement, group, hub.unsnapshotted))
 
 
 def select_content(
-    placement: JsonObject, groups: Sequence[SnapshotGroup], hub: "Changed"
+    placement: JsonObject, groups: Sequence[SnapshotGroup], hub: Changed
 ) -> Selection | InvalidSelection:
     """Return the selection of a placement from the known objects of a hub: not every object may be known."""
     latest = latest_group(groups)
@@ -98,7 +96,7 @@ def select_content(
     return select_resources(terms, namespace_of(placement), inventory, hub.state.kinds)
 
 
-def _with_stored(latest: SnapshotGroup, hub: "Changed") -> DocumentInventory:
+def _with_stored(latest: SnapshotGroup, hub: Changed) -> DocumentInventory:
     """Return the known objects of a hub, and those of the latest snapshot that are not known otherwise."""
     stored = {identity_of(document): document for document in selected_objects(latest)}
     if stored.keys() <= hub.objects.keys():

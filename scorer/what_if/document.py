@@ -30,7 +30,8 @@ from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.views.preview import EXTERNAL, PreviewStep, RolloutBlocker, RolloutPreview, preview_rollout
 from scorer.rollout.works.plan import WorkProblem
 from scorer.staged_update.facts import ClusterWait
-from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
+from scorer.what_if.changed import Changed, Evicted
+from scorer.what_if.changes import apply_changes, binding_states, unchanged
 from scorer.what_if.cluster_removals import ClusterContent, cluster_object_removals
 from scorer.what_if.content import content_to_roll_out
 from scorer.what_if.overrides import overrides_of_placement, work_problems
@@ -75,12 +76,12 @@ def what_if(
         changes: The hypothetical changes. Without any, the plan shows what happens anyway.
         only: The placements to report. None: unlimited.
     """
-    unchanged = Changed.nothing(state)
-    changed = apply_changes(state, changes) if changes else unchanged
+    before = unchanged(state)
+    changed = apply_changes(state, changes) if changes else before
     old_placements = {identity_of(placement): placement for placement in state.placements}
     new_placements = {identity_of(placement): placement for placement in changed.state.placements}
     entries = [
-        _entry(unchanged, changed, old_placements.get(identity), new_placements.get(identity))
+        _entry(before, changed, old_placements.get(identity), new_placements.get(identity))
         for identity in sorted(
             old_placements.keys() | new_placements.keys(), key=lambda identity: (identity.namespace, identity.name)
         )

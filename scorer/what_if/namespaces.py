@@ -9,7 +9,7 @@ Source: docs/specifications/what-if.md 10; scheduling.md 10.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.kinds import NAMESPACE, group_kind
@@ -25,6 +25,7 @@ from scorer.rollout.overrides.rules import member_labels
 from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.selection.selector import DocumentInventory, InvalidSelection, is_namespace, select_resources
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
+from scorer.what_if.changed import Changed
 from scorer.what_if.cluster_removals import ClusterContent, pending_objects
 from scorer.what_if.content import content_to_roll_out
 from scorer.what_if.overrides import deletion_rules, member_document, overrides_of_placement
@@ -32,13 +33,10 @@ from scorer.what_if.removals import judged_deletion
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import HubState, ObjectKey, identity_of
 
-if TYPE_CHECKING:
-    from scorer.what_if.changes import Changed
-
 _UNKNOWN: Final[JsonObject] = {}
 
 
-def fleet_with_namespaces(former: HubState, hub: "Changed") -> Fleet:
+def fleet_with_namespaces(former: HubState, hub: Changed) -> Fleet:
     """Return the fleet of a hub once members report the namespaces that its placements put on them, and lose.
 
     Only the namespaces of ResourcePlacements matter, and only members that collect namespaces. A placement with type
@@ -87,7 +85,7 @@ def _deleted_by_overrides(snapshots: Iterable[JsonObject], state: HubState, clus
 
 
 def _losses(
-    former: HubState, hub: "Changed", homes: set[str], additions: Mapping[str, set[str]]
+    former: HubState, hub: Changed, homes: set[str], additions: Mapping[str, set[str]]
 ) -> defaultdict[str, set[str]]:
     """Return the namespaces that clusters have now, and that their placements remove from them."""
     losses: defaultdict[str, set[str]] = defaultdict(set)
@@ -130,14 +128,14 @@ def _namespaces_in(group: SnapshotGroup) -> set[str]:
     return {name_of(content) for content in contents if group_kind(content) == NAMESPACE.group_kind}
 
 
-def _kept(placement: JsonObject, hub: "Changed", leaving: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
+def _kept(placement: JsonObject, hub: Changed, leaving: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
     """Return the namespaces that a deleted placement does not remove."""
     verdict = judged_deletion(placement, hub).verdict
     remains = leaves_objects(placement) or verdict in (DeletionVerdict.PENDING, DeletionVerdict.ABANDONED)
     return leaving if remains else {}
 
 
-def _remaining(placement: JsonObject, hub: "Changed", leaving: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
+def _remaining(placement: JsonObject, hub: Changed, leaving: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
     """Return the namespaces that a placement keeps on clusters, also those whose removal is pending.
 
     Args:

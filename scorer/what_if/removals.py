@@ -7,7 +7,6 @@ Source: docs/specifications/what-if.md 9; removal.md 6 and 8.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject
@@ -21,15 +20,13 @@ from scorer.rollout.confirmation.sources import placed_objects
 from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.groups import SnapshotGroup, placed_group, snapshot_groups
+from scorer.what_if.changed import Changed
 from scorer.what_if.planned import ContentRemoval, ContentVerdict
 from scorer.what_if.state import ObjectKey
 
-if TYPE_CHECKING:
-    from scorer.what_if.changes import Changed
-
 
 def judged_selection(
-    placement: JsonObject, selection: Selection | InvalidSelection, groups: Sequence[SnapshotGroup], hub: "Changed"
+    placement: JsonObject, selection: Selection | InvalidSelection, groups: Sequence[SnapshotGroup], hub: Changed
 ) -> ObjectJudgement | None:
     """Return the verdict on the objects that leave a placement. None: disabled.
 
@@ -48,7 +45,7 @@ def object_removals(
     judgement: ObjectJudgement | None,
     selection: Selection | InvalidSelection,
     groups: Sequence[SnapshotGroup],
-    hub: "Changed",
+    hub: Changed,
 ) -> list[ContentRemoval]:
     """Return the objects that leave a placement, those that wait for confirmation first.
 
@@ -88,7 +85,7 @@ def removal_entries(
         }
 
 
-def judged_deletion(placement: JsonObject, hub: "Changed") -> DeletionJudgement:
+def judged_deletion(placement: JsonObject, hub: Changed) -> DeletionJudgement:
     """Return the verdict on the content of a placement that is being deleted, or would be."""
     state, groups = hub.state, snapshot_groups(hub.state.resource_snapshots_of(placement))
     policy, now, namespace = state.removal.of(placement), state.now, partial(namespace_after, hub)
@@ -105,7 +102,7 @@ def judged_deletion(placement: JsonObject, hub: "Changed") -> DeletionJudgement:
     )
 
 
-def placement_removals(placement: JsonObject, judgement: DeletionJudgement, hub: "Changed") -> list[ContentRemoval]:
+def placement_removals(placement: JsonObject, judgement: DeletionJudgement, hub: Changed) -> list[ContentRemoval]:
     """Return the removal of all content of a deleted placement, or nothing if it has none or keeps it on purpose."""
     if not judgement.clusters or leaves_objects(placement):
         return []
@@ -123,7 +120,7 @@ def placement_removals(placement: JsonObject, judgement: DeletionJudgement, hub:
     return [{**entry, "objects": objects} for entry in removal_entries(placement, judgement.confirmable[:1], verdict)]
 
 
-def namespace_after(hub: "Changed", name: str) -> JsonObject | None:
+def namespace_after(hub: Changed, name: str) -> JsonObject | None:
     """Return a Namespace after the changes, or None if it is deleted. An unknown one is assumed to have no labels."""
     namespace = hub.objects.get(ObjectKey(*NAMESPACE.group_kind, name), _UNKNOWN)
     return {"metadata": {"name": name}} if namespace is _UNKNOWN else namespace

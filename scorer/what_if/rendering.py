@@ -26,7 +26,8 @@ from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.rollout.views.rendering import ContentSources, RenderedContent, rendered
 from scorer.rollout.works.plan import Placeable
-from scorer.what_if.changes import Changed, binding_states
+from scorer.what_if.changed import Changed
+from scorer.what_if.changes import binding_states
 from scorer.what_if.content import content_to_roll_out
 from scorer.what_if.overrides import member_document, overrides_of_placement
 from scorer.what_if.removals import judged_deletion

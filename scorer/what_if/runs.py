@@ -46,7 +46,8 @@ from scorer.staged_update.views.forecast import (
     forecast,
 )
 from scorer.staged_update.views.next_passes import NextPasses, next_passes
-from scorer.what_if.changes import Changed, apply_changes
+from scorer.what_if.changed import Changed
+from scorer.what_if.changes import apply_changes, unchanged
 from scorer.what_if.cluster_removals import ClusterContent, cluster_object_removals
 from scorer.what_if.content import select_content
 from scorer.what_if.overrides import overrides_of_placement
@@ -92,7 +93,7 @@ def planned_runs(
     changed_identities = {identity_of(document) for document in changes.objects}
     if not state.runs and all(FIELDS.get((item.group, item.kind)) != "runs" for item in changed_identities):
         return []
-    new_state, old_state = apply_changes(state, changes), Changed.nothing(state)
+    new_state, old_state = apply_changes(state, changes), unchanged(state)
     old_runs = {identity_of(run): run for run in state.runs}
     entries: list[PlannedRun] = []
     for run in sorted(new_state.state.runs, key=lambda item: (namespace_of(item), name_of(item))):

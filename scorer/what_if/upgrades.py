@@ -42,7 +42,7 @@ from scorer.upgrade.state.placement_guard import GuardedPlacement, by_cluster, g
 from scorer.upgrade.state.record import OVER, plan_document
 from scorer.upgrade.state.step import StartUpgrade, UpgradeStep
 from scorer.upgrade.versions.catalog import ReleaseCatalog
-from scorer.what_if.changes import Changed, apply_changes
+from scorer.what_if.changes import apply_changes, unchanged
 from scorer.what_if.planned import GateReason, PlannedOutcome, PlannedUpgrade, UpgradeOutlook
 from scorer.what_if.state import HubState, HypotheticalChanges, identity_of
 from scorer.windows.member_windows import WindowDefinition, windows_of
@@ -65,11 +65,11 @@ def planned_upgrades(
     deleted_names = {item.name for item in changes.deleted if item[:2] == kind}
     if not (state.upgrade_runs or changed_names):
         return []
-    new_state = apply_changes(state, changes).state if changes else Changed.nothing(state).state
+    new_state = apply_changes(state, changes).state if changes else unchanged(state).state
     entries = _Upgrades(new_state, pulse).entries(changed_names)
     if not changes:
         return entries
-    old_entries = {entry["name"]: entry for entry in _Upgrades(Changed.nothing(state).state, pulse).entries()}
+    old_entries = {entry["name"]: entry for entry in _Upgrades(unchanged(state).state, pulse).entries()}
     entries += [_deleted(entry) for name, entry in old_entries.items() if name in deleted_names]
     for entry in entries:
         if (old_entry := old_entries.get(entry["name"])) is not None:

@@ -10,7 +10,7 @@ from scorer.api.names import IGNORE_RESOURCE_OVERRIDES, IS_LATEST_SNAPSHOT, UPGR
 from scorer.fleet import Fleet
 from scorer.staged_update.execution.engine import advance
 from scorer.staged_update.views.forecast import initialize_run
-from scorer.what_if.changes import Changed
+from scorer.what_if.changed import Changed
 from scorer.what_if.runs import planned_runs, run_facts
 from scorer.what_if.state import HubState, HypotheticalChanges, identity_of
 from tests.scorer.builders import NOW, pick_n

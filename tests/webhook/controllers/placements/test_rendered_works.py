@@ -17,7 +17,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
 )
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
-from scorer.what_if.changes import Changed, apply_changes
+from scorer.what_if.changes import apply_changes, unchanged
 from scorer.what_if.rendering import future_contents, present_contents
 from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges
 from tests.builders.random_fleet import random_fleet, random_labels
@@ -175,7 +175,7 @@ async def test_random_fleets_are_rendered_as_the_loop_writes_them(seed):
     objects = [document for fleet in fleets for document in fleet.objects]
     async with running(removal=NO_CONFIRMATION) as world:
         await add_members(world, random)
-        from_files = future_contents(Changed.nothing(state_of(world, objects)))
+        from_files = future_contents(unchanged(state_of(world, objects)))
         # Overrides first: one that fails keeps the objects that a placement had before.
         await world.add(*(document for document in objects if "Placement" not in document["kind"]))
         await world.until(lambda: has_override_snapshots(world))
