@@ -570,6 +570,24 @@ def test_selectors_never_hold_a_version(helm):
                 ]
 
 
+def test_definitions_have_the_default_state_of_the_setting(helm):
+    """The API server applies it before it asks a hook, so no process can."""
+    changes = {"crds": {"fleet": {"install": True}}, "settings": {"stagedRunsDefaultState": "Run"}}
+    runs = [
+        document
+        for document in helm.render(HUB, changes)
+        if document["kind"] == "CustomResourceDefinition"
+        and document["spec"]["names"]["kind"].endswith("StagedUpdateRun")
+    ]
+    states = [
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["state"]["default"]
+        for run in runs
+        for version in run["spec"]["versions"]
+    ]
+    assert len(runs) == 2
+    assert set(states) == {"Run"}
+
+
 def test_a_release_with_all_definitions_fits_into_its_secret(helm):
     """As helm keeps it: the files of the chart and what they rendered, compressed, in base64. A quarter is to spare."""
     switches = {"crds": {"fleet": {"install": True}, "karpenter": {"install": True}}}

@@ -5,6 +5,7 @@ from typing import Final
 
 from scorer.api import kinds
 from scorer.api.crd.definitions import custom_resource_definitions
+from scorer.api.family import FAMILIES
 from scorer.api.meta import JsonObject
 from tests.charts.templates import HEADER, fill
 from webhook.runtime.yaml import format_yaml
@@ -16,14 +17,21 @@ OWNERS: Final = {
     "upgrade.harbormaster.dev": "harbormaster",
 }
 """Whose definitions those of a group are, as the values name them."""
+_RUNS: Final = frozenset(family.run.resource for family in FAMILIES)
 _KEEP: Final = "helm.sh/resource-policy"
+_STATE: Final = "default: {}\n"
 
 
 def hub_definitions() -> Iterator[tuple[str, str]]:
     """Yield the name of each file and its text."""
     for found in custom_resource_definitions():
         owner = OWNERS[found["spec"]["group"]]
-        yield _file(found), _page(found, f".Values.crds.{owner}.install")
+        text = _page(found, f".Values.crds.{owner}.install")
+        if found["metadata"]["name"] in _RUNS:
+            text = text.replace(
+                _STATE.format("Initialize"), _STATE.format("{{ .Values.settings.stagedRunsDefaultState }}")
+            )
+        yield _file(found), text
 
 
 def member_definitions() -> Iterator[tuple[str, str]]:

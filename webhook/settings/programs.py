@@ -191,6 +191,12 @@ class UnregisterSettings(CertificateSettings, HubSettings):
     reads = ("webhook_configuration", HubSettings)
 
 
+class DefinitionSettings(ReviewSettings):
+    """``harbormaster crds``: the defaults in the definitions."""
+
+    reads: ClassVar[Reads] = ("staged_runs_default_state",)
+
+
 class RegistrationSettings(AccessSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
@@ -211,6 +217,7 @@ PROGRAMS: Final[Mapping[str, type[Settings]]] = {
     "rbac": RbacSettings,
     "certs": CertsSettings,
     "join": JoinSettings,
+    "crds": DefinitionSettings,
     "webhook-configuration": RegistrationSettings,
     "unregister": UnregisterSettings,
     "doctor": DoctorSettings,

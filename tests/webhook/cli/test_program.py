@@ -91,6 +91,25 @@ def test_version_and_definitions(cli):
     assert json.loads(cli("crds", "-o", "json").stdout)["items"] == documents
 
 
+def test_definitions_have_the_default_state_of_the_setting(cli, monkeypatch):
+    def states():
+        items = json.loads(cli("crds", "-o", "json").stdout)["items"]
+        return {
+            version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["state"]["default"]
+            for item in items
+            if item["spec"]["names"]["kind"] in ("ClusterStagedUpdateRun", "StagedUpdateRun")
+            for version in item["spec"]["versions"]
+        }
+
+    assert states() == {"Initialize"}
+    monkeypatch.setenv("HARBORMASTER_STAGED_RUNS_DEFAULT_STATE", "Run")
+    assert states() == {"Run"}
+    monkeypatch.setenv("HARBORMASTER_STAGED_RUNS_DEFAULT_STATE", "Sometimes")
+    done = cli("crds")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: HARBORMASTER_STAGED_RUNS_DEFAULT_STATE: 'Sometimes'")
+
+
 def test_json_schemas_are_written_where_editors_find_them(cli, tmp_path):
     folder = tmp_path / "new" / "schemas"
     done = cli("crds", "--json-schemas", folder)

@@ -1,13 +1,17 @@
 """``harbormaster crds``: the CustomResourceDefinitions of our kinds, made from the models, and their JSON Schemas."""
 
+import os
 from pathlib import Path
 
 import click
 
+from webhook.cli.errors import UserError
 from webhook.cli.options.base import output_option
 from webhook.cli.text.output import format_json, print_document
 
 HELP = """Print the CustomResourceDefinitions of all kinds, or write JSON Schemas for editors.
+
+HARBORMASTER_STAGED_RUNS_DEFAULT_STATE sets the default of spec.state of staged update runs.
 
 \b
 Examples:
@@ -22,7 +26,7 @@ document of a file. Existing files of the same names are replaced.
 \b
 Exit codes:
   0  printed, or written
-  1  an error, such as a folder that cannot be written
+  1  an error, such as an invalid setting or a folder that cannot be written
 """
 
 
@@ -40,8 +44,14 @@ def command(output: str, json_schemas: Path | None) -> int:
         _write_schemas(json_schemas)
         return 0
     from scorer.api.crd.definitions import custom_resource_definitions
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import DefinitionSettings
 
-    definitions = custom_resource_definitions()
+    try:
+        state = DefinitionSettings.read(os.environ).staged_runs_default_state
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    definitions = custom_resource_definitions(staged_run_default_state=state)
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": definitions}, "json")
         return 0
