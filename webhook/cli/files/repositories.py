@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from scorer.api.kinds import Kind, group_kind
+from scorer.api.kinds import Kind, group_kind, split_api_version
 from scorer.api.node_class import is_read
 from scorer.api.unstructured.documents import metadata_of, name_of
 from scorer.api.unstructured.json_object import JsonObject
@@ -307,6 +307,8 @@ class _Sorter:
             self._skip(_NO_OBJECT, source)
         elif group_kind(document) not in kinds:
             return True
+        elif split_api_version(version)[1] not in kinds[group_kind(document)].versions:
+            self._skip_object(entry, "which is unknown")
         elif any(object_mistakes(_with_name(entry, "00000"), kinds)) or _has_placeholder(entry, kinds):
             self._skip_object(entry, "which is incomplete")
         else:

@@ -295,3 +295,11 @@ def test_unknown_kinds_fail_in_folders_too(cli, tmp_path):
     fill(tmp_path, a=[pool()], b=[{"apiVersion": "a.io/v1", "kind": "Ship", "metadata": {"name": "x"}}])
     result = cli("validate", "-f", tmp_path, "--unknown-kinds=fail")
     assert (result.exit_code, '"Ship" of "a.io/v1" is not a known kind' in result.stderr) == (1, True)
+
+
+def test_an_old_version_of_a_kind_is_skipped_as_unknown(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "old.yaml", {"apiVersion": "apps/v1beta1", "kind": "Deployment", "metadata": {"name": "a"}})
+    result = cli("lint", ".")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "note: old.yaml: document 1: skipped: Deployment of apps/v1beta1, which is unknown\n"
