@@ -320,6 +320,9 @@ class Cluster:
             except ApiError as error:  # a server that has just started reads its storage anew
                 if error.code != 429 or _STARTING not in str(error) or time.monotonic() > end:
                     raise
+            except http.client.RemoteDisconnected:  # the server has closed a kept connection that was just in use
+                if method != "GET" or time.monotonic() > end:
+                    raise
             time.sleep(0.1)
 
     def _request(

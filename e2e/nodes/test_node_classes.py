@@ -99,14 +99,14 @@ def assert_warned(cluster: Cluster, kind: Kind, name: str, change: dict[str, Any
             {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]},
             [
                 "spec.amiFamily: drifts 2 nodes of 1 NodePool",
-                "spec.amiSelectorTerms: may drift nodes that do not match what the provider finds for the new value",
+                "spec.amiSelectorTerms: may drift nodes that no longer match what the provider finds",
             ],
             id="ec2-image-family",
         ),
         pytest.param(
             EC2_NODE_CLASS,
             {"subnetSelectorTerms": [{"tags": {"fleet": "test"}}]},
-            ["spec.subnetSelectorTerms: may drift nodes that do not match what the provider finds for the new value"],
+            ["spec.subnetSelectorTerms: may drift nodes that no longer match what the provider finds"],
             id="ec2-subnets",
         ),
     ],

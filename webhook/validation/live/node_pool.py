@@ -98,7 +98,7 @@ def warn_about_class_drift(
             if drift.exceeds_day:
                 yield _beyond_budget(SPEC, len(drift.nodes), drift.in_a_day, f" of NodePool {name}")
     for field in fields.resolved:
-        text = "may drift nodes that do not match what the provider finds for the new value"
+        text = "may drift nodes that no longer match what the provider finds"
         yield _about(SPEC / field, text, nodes, "K-45")
     for field in fields.unknown:
         yield _about(SPEC / field, "may drift nodes: the provider documents no rule", nodes, "K-45")
