@@ -6,7 +6,7 @@ They read the NodeClaims of the hub. The work is bounded: at most `MOST_CLAIMS` 
 Source: nodepool-disruption.md 2.10.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from scorer.api.kinds import NODE_CLAIM, NODE_POOL, group_kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.node_class import AKS_NODE_CLASS, SUBNET, changed_fields, migrates_subnet
-from scorer.api.node_pool import NODE_POOL_LABEL, Budget, NodePool
+from scorer.api.node_pool import NODE_POOL_LABEL, NodePool
 from scorer.api.unstructured.documents import dict_at, is_deleting, label, name_of, spec_of, text_at
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import format_count
@@ -80,10 +80,10 @@ def warn_about_class_drift(
     if not (fields.hashed or fields.resolved or fields.unknown):
         return
     pools = _pools_of(document, context)
-    claims = _claims(pools.keys(), context)
+    claims = _claims(pools, context)
     if not claims:
         return
-    from scorer.node_disruption.simulation.pool_changes import forecast, is_drifted, node_names
+    from scorer.node_disruption.simulation.pool_changes import node_names
 
     nodes = node_names(claims)
     if kind == AKS_NODE_CLASS.group_kind and migrates_subnet(old, document):
@@ -92,16 +92,31 @@ def warn_about_class_drift(
     if fields.hashed:
         text = f"drifts {format_count(len(nodes), 'node')} of {format_count(len(pools), 'NodePool')}"
         yield _about(SPEC / fields.hashed[0], text, nodes, "K-45")
-        for name, budgets in sorted(pools.items()):
-            own = [claim for claim in claims if label(claim, NODE_POOL_LABEL) == name]
-            drift = forecast([claim for claim in own if not is_drifted(claim)], len(own), budgets, context.now)
-            if drift.exceeds_day:
-                yield _beyond_budget(SPEC, len(drift.nodes), drift.in_a_day, f" of NodePool {name}")
     for field in fields.resolved:
         text = "may drift nodes that no longer match what the provider finds"
         yield _about(SPEC / field, text, nodes, "K-45")
     for field in fields.unknown:
+        context.check_time()  # per field: names are formatted again
         yield _about(SPEC / field, "may drift nodes: the provider documents no rule", nodes, "K-45")
+    if fields.hashed:
+        yield from _drift_beyond_budgets(pools, claims, context)
+
+
+def _drift_beyond_budgets(
+    pools: Mapping[str, JsonObject], claims: Iterable[JsonObject], context: Context
+) -> Iterator[FieldWarning]:
+    """Warn about each pool whose budgets allow fewer nodes in a day than all of its *claims*."""
+    from scorer.node_disruption.simulation.pool_changes import forecast, is_drifted
+
+    by_pool: dict[str, list[JsonObject]] = {}
+    for claim in claims:
+        by_pool.setdefault(label(claim, NODE_POOL_LABEL), []).append(claim)
+    for name, own in sorted(by_pool.items()):
+        context.check_time()  # per pool: a calendar takes milliseconds
+        budgets = _read(pools[name]).spec.disruption.budgets
+        drift = forecast([claim for claim in own if not is_drifted(claim)], len(own), budgets, context.now)
+        if drift.exceeds_day:
+            yield _beyond_budget(SPEC, len(drift.nodes), drift.in_a_day, f" of NodePool {name}")
 
 
 UPDATE_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_drift,)
@@ -128,14 +143,14 @@ def _read(document: JsonObject) -> NodePool:
         raise UnknownStateError(NODE_POOL, name_of(document)) from error
 
 
-def _pools_of(node_class: JsonObject, context: Context) -> dict[str, Sequence[Budget]]:
-    """Return the budgets of the pools that name a class, by pool."""
-    pools: dict[str, Sequence[Budget]] = {}
+def _pools_of(node_class: JsonObject, context: Context) -> dict[str, JsonObject]:
+    """Return the pools that name a class, by name."""
+    pools: dict[str, JsonObject] = {}
     for document in islice(context.hub.list(NODE_POOL), MOST_CLAIMS):
         reference = dict_at(document, "spec", "template", "spec", "nodeClassRef")
         named = (text_at(reference, "group"), text_at(reference, "kind"), text_at(reference, "name"))
         if named == (*group_kind(node_class), name_of(node_class)):
-            pools[name_of(document)] = _read(document).spec.disruption.budgets
+            pools[name_of(document)] = document
     return pools
 
 

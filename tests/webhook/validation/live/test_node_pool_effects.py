@@ -1,9 +1,12 @@
 """What writes of NodePools and node classes do to existing nodes: nodepool-disruption.md 2.10."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.builders.node import make_requirement
 from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
+from tests.webhook.validation.moving_clock import Watch
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge
 from webhook.validation.framework.context import Context
@@ -149,6 +152,26 @@ def test_the_budgets_of_the_pools_of_a_class_count():
     assert told == [
         "spec.maxPods: drifts 5 nodes of 1 NodePool: node-0, node-1, node-2, node-3, node-4",
         "spec: drift of 5 nodes of NodePool general exceeds the 2 that budgets allow in a day",
+    ]
+
+
+def test_the_budgets_of_many_pools_of_a_class_are_not_read_beyond_the_deadline():
+    names = [f"pool-{number}" for number in range(5)]
+    pools = [make_pool_of(name, budgets=[{"nodes": "0"}]) for name in names]
+    nodes = [make_worker(f"node-of-{name}", pool=name)[1] for name in names]
+    context = replace(Context.of_objects([*pools, *nodes], user=UserInfo("someone"), now=NOW), clock=Watch(0.02))
+    judgement = judge("UPDATE", node_class(maxPods=9), node_class(), context)
+    assert [warning.partition(" exceeds")[0] for warning in judgement.warnings[1:]] == [
+        "spec: drift of 1 node of NodePool pool-0"
+    ]
+
+
+def test_an_unreadable_pool_does_not_hide_the_nodes_of_a_class():
+    broken = make_pool_of("broken", budgets=[{"nodes": []}])
+    told = warnings("UPDATE", node_class(maxPods=9, brandNew=1), node_class(), pool(), broken, *claims(1))
+    assert told == [
+        "spec.maxPods: drifts 1 node of 2 NodePools: node-0",
+        "spec.brandNew: may drift nodes: the provider documents no rule: node-0",
     ]
 
 
