@@ -382,7 +382,8 @@ def _is_of_unknown_kind(document: JsonObject, kinds: Mapping[tuple[str, str], Ki
 
 def _is_read_only(document: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> bool:
     key = group_kind(document)
-    return is_read(key) and key not in kinds and bool(name_of(document))
+    is_complete = isinstance(document.get("apiVersion"), str) and bool(name_of(document))
+    return is_read(key) and is_complete and key not in kinds and not is_ours(document)
 
 
 def _is_object(document: JsonObject) -> bool:

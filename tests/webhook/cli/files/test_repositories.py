@@ -271,6 +271,29 @@ def test_a_class_beside_a_pool_stops_nothing(cli, tmp_path, monkeypatch, command
     assert f"note: pool.yaml: document 2: skipped: {kind} of {version}, {why}" in result.stderr
 
 
+@pytest.mark.parametrize("words", [("lint",), ("validate", "-f"), ("plan", "-f")], ids=["lint", "validate", "plan"])
+@pytest.mark.parametrize("version", ["", "apiVersion: 5\n", "apiVersion: [a]\n"], ids=["none", "number", "list"])
+def test_a_node_class_without_a_version_is_skipped_in_a_folder_and_an_error_in_a_named_file(
+    cli, tmp_path, words, version
+):
+    write(tmp_path / "ours.yaml", pool())
+    file = tmp_path / "class.yaml"
+    file.write_text(f"{version}kind: EC2NodeClass\nmetadata: {{name: default}}\n")
+    assert cli(*words, tmp_path).exit_code == 0
+    result = cli("lint", "-f", file) if words[0] == "lint" else cli(*words, file)
+    assert result.exit_code == 1, result.output
+    assert "apiVersion" in result.output
+
+
+@pytest.mark.parametrize("group", ["placement.kubernetes-fleet.io", "cluster.kubernetes-fleet.io"])
+def test_a_typo_that_ends_like_a_node_class_is_no_node_class(cli, tmp_path, group):
+    typo = {"apiVersion": f"{group}/v1", "kind": "ClusterResourcePlacementNodeClass", "metadata": {"name": "a"}}
+    write(tmp_path / "ours.yaml", pool(), typo)
+    result = cli("lint", tmp_path)
+    assert result.exit_code == 1, result.output
+    assert "ClusterResourcePlacementNodeClass" in result.output
+
+
 @pytest.mark.parametrize(("version", "kind"), CLASSES[:-1])
 @pytest.mark.parametrize("command", ["validate", "lint"])
 def test_a_file_of_a_class_alone_is_no_mistake(cli, tmp_path, command, version, kind):
