@@ -33,6 +33,19 @@ def rolled_back_by(run: JsonObject, runs: Iterable[JsonObject]) -> str:
     return min(rollback_names, default="")
 
 
+def is_ordered_by_policy(run: JsonObject, runs: Iterable[JsonObject]) -> bool:
+    """Return whether a failure policy has ordered *run*: it rolls back a run whose policy is Rollback.
+
+    Args:
+        run: The run. Empty: it does not exist.
+        runs: All runs of its family and namespace.
+    """
+    failed = annotation(run, ROLLBACK_OF)
+    return bool(failed) and any(
+        name_of(other) == failed and annotation(other, ON_FAILURE) == OnFailure.ROLLBACK for other in runs
+    )
+
+
 def free_name(run: str, word: str, used_names: Container[str]) -> str:
     """Return an unused name for the rollback run of *run*: with the suffix *word*, and a number if necessary."""
     suffixes = (f"-{word}", *(f"-{word}-{number}" for number in range(2, 1000)))

@@ -11,10 +11,8 @@ from typing import Final
 from scorer.api.conditions import TRUE
 from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.names import ROLLBACK_OF
 from scorer.api.placement.staged_update import RunState, StageTaskType
 from scorer.api.unstructured.documents import (
-    annotation,
     generation_of,
     is_deleting,
     name_of,
@@ -36,6 +34,7 @@ from scorer.staged_update.outcome import NotYetError, RunFailedError
 from scorer.staged_update.phase import stages_of
 from scorer.staged_update.policy import FailurePolicy
 from scorer.staged_update.record import INITIALIZED, REQUEST_APPROVED, SUCCEEDED, condition, status, tasks_of
+from scorer.staged_update.rollback import is_ordered_by_policy
 from scorer.staged_update.views.content_diff import ContentDiff, ObjectChange, content_diff
 from scorer.staged_update.views.forecast import (
     ForecastCluster,
@@ -208,9 +207,11 @@ def run_removals(placement: JsonObject, hub: Changed) -> Iterator[ContentRemoval
         overrides = {cluster.name: cluster.wanted.overrides for cluster in upcoming}
         content = ClusterContent(documents, latest, overrides, desired)
         bindings = [cluster.binding for cluster in upcoming if cluster.binding]
+        # A rollback that a failure policy has ordered waits for no confirmation.
+        siblings = (other for other in hub.state.runs if namespace_of(other) == namespace_of(run))
+        is_exempt = is_ordered_by_policy(run, siblings)
         for removal in cluster_object_removals(placement, bindings, content, hub):
-            # A rollback that a failure policy has started waits for no confirmation.
-            yield {**removal, "verdict": "Removed"} if annotation(run, ROLLBACK_OF) else removal
+            yield {**removal, "verdict": "Removed"} if is_exempt else removal
 
 
 def _outcome(run: JsonObject) -> tuple[str, str]:

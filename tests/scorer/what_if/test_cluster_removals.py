@@ -5,9 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import STAGED_RUN
 from scorer.api.meta import format_time
-from scorer.api.names import CONFIRM_REMOVAL, IS_LATEST_SNAPSHOT, POLICY_INDEX, RESOURCE_HASH, RESOURCE_INDEX
+from scorer.api.names import (
+    CONFIRM_REMOVAL,
+    IS_LATEST_SNAPSHOT,
+    ON_FAILURE,
+    POLICY_INDEX,
+    RESOURCE_HASH,
+    RESOURCE_INDEX,
+    ROLLBACK_OF,
+)
 from scorer.api.unstructured.documents import with_metadata, with_spec
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from scorer.rollout.snapshots.overrides import plan_override_snapshots
@@ -114,25 +121,53 @@ def test_the_verdict_is_that_of_the_loop_and_a_confirmation_counts():
     assert removals(strict, DROPS, confirmed) == [("Confirmed", *EAST)]
 
 
-def test_a_run_back_to_an_earlier_snapshot_removes_the_objects_that_it_lacks():
-    """On the clusters that the run has not reached. The latest snapshot has the object."""
+def hub_with_two_snapshots(*runs):
+    """The hub after a rollout of resource snapshot 1. Snapshot 0 lacks an object. The strategy is External."""
     state = hub()
     (latest,) = state.resource_snapshots
     earlier = with_spec(latest, selectedResources=[SHOP, RATES])
     earlier = with_metadata(earlier, labels={IS_LATEST_SNAPSHOT: "false"})
     latest = with_metadata(latest, labels={RESOURCE_INDEX: "1"}, annotations={RESOURCE_HASH: "y"})
     latest = {**latest, "metadata": {**latest["metadata"], "name": "kiosk-1-snapshot"}}
-    back = with_spec(run(), placementName="kiosk", resourceSnapshotIndex="0")
     stages = {"spec": {"stages": [stage("all", labelSelector={})]}}
-    state = replace(
+    return replace(
         state,
         placements=[with_spec(one, strategy={"type": "External"}) for one in state.placements],
         policy_snapshots=[with_metadata(one, labels={POLICY_INDEX: "0"}) for one in state.policy_snapshots],
         resource_snapshots=[earlier, latest],
         bindings=[with_spec(one, resourceSnapshotName=latest["metadata"]["name"]) for one in state.bindings],
-        strategies=[{**stages, "metadata": {"name": back["spec"]["stagedRolloutStrategyName"]}}],
+        strategies=[{**stages, "metadata": {"name": run()["spec"]["stagedRolloutStrategyName"]}}],
+        runs=runs,
         removal=STRICT,
     )
-    assert removals(state) == []
-    back = {**back, "kind": STAGED_RUN.kind, "apiVersion": STAGED_RUN.api_version}
-    assert removals(state, back) == [("Pending", "ConfigMap shop/fees", ["dover", "faro", "oslo"])]
+
+
+def back_to_first(**annotations):
+    """Make a run that goes back to resource snapshot 0."""
+    return with_metadata(with_spec(run(index="0"), placementName="kiosk"), annotations=annotations)
+
+
+def test_a_run_back_to_an_earlier_snapshot_removes_the_objects_that_it_lacks():
+    """On the clusters that the run has not reached. The latest snapshot has the object."""
+    assert removals(hub_with_two_snapshots()) == []
+    assert removals(hub_with_two_snapshots(), back_to_first()) == [
+        ("Pending", "ConfigMap shop/fees", ["dover", "faro", "oslo"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "verdict"),
+    [
+        pytest.param({ON_FAILURE: "Rollback"}, "Removed", id="ordered-by-the-failure-policy"),
+        pytest.param({ON_FAILURE: "Stop"}, "Pending", id="undone-by-a-user"),
+        pytest.param({}, "Pending", id="without-policy"),
+        pytest.param(None, "Pending", id="of-an-unknown-run"),
+    ],
+)
+def test_only_a_rollback_that_a_failure_policy_has_ordered_waits_for_no_confirmation(policy, verdict):
+    aborted = {"conditions": [{"type": "Succeeded", "status": "False"}]}
+    failed = with_metadata(with_spec(run("failed", status=aborted), placementName="kiosk"), annotations=policy or {})
+    state = hub_with_two_snapshots(*([] if policy is None else [failed]))
+    assert removals(state, back_to_first(**{ROLLBACK_OF: "failed"})) == [
+        (verdict, "ConfigMap shop/fees", ["dover", "faro", "oslo"])
+    ]

@@ -17,10 +17,8 @@ from scorer.api.names import (
     LEFT_OUT,
     OBJECTS_PENDING,
     OBJECTS_REMOVAL,
-    ON_FAILURE,
     PARENT_RESOURCE_SNAPSHOT_NAME,
     RETAINED,
-    ROLLBACK_OF,
     SOURCES,
     SUPERSEDED_AT,
     UPDATED_BY,
@@ -55,7 +53,7 @@ from scorer.rollout.object_size import ObjectIdentity, parse_left_out
 from scorer.rollout.snapshots.groups import SnapshotGroup, placed_group, snapshot_groups
 from scorer.rollout.snapshots.resources import history_limit
 from scorer.rollout.writes import Verb, Write, applied
-from scorer.staged_update.policy import OnFailure
+from scorer.staged_update.rollback import is_ordered_by_policy
 from webhook.kube.cache.hub import Hub
 from webhook.kube.listers.placements import children
 
@@ -176,10 +174,7 @@ class RetainedObjects:
     def _rolls_back(self, family: Family, binding: JsonObject) -> bool:
         """Return whether a failure policy has ordered the content of a binding."""
         runs = {uid_of(run): run for run in self._hub.cache.list(family.run, namespace_of(binding))}
-        run = runs.get(annotation(binding, UPDATED_BY))
-        undone = annotation(run, ROLLBACK_OF) if run else ""
-        failed = (run for run in runs.values() if undone and name_of(run) == undone)
-        return any(annotation(run, ON_FAILURE) == OnFailure.ROLLBACK for run in failed)
+        return is_ordered_by_policy(runs.get(annotation(binding, UPDATED_BY), {}), runs.values())
 
     def _namespace(self, name: str) -> JsonObject | None:
         return self._hub.cache.get(NAMESPACE, name)
