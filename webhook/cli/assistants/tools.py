@@ -166,6 +166,11 @@ class HubTool(FileTool):
         description="Files and folders that describe the hub, such as a dump. The objects of the call are then "
         "proposed changes to it.",
     )
+    delete: _Words = Field(
+        default=(),
+        description="Objects of the hub that are assumed to be deleted: KIND/NAME or KIND/NAMESPACE/NAME, such as "
+        "crp/payments. Objects in the call require hub or on then.",
+    )
 
     def path_errors(self, folder: ReadableFolder) -> Iterator[FieldError]:
         """Yield an error for each path that must not be read."""
@@ -178,8 +183,9 @@ class HubTool(FileTool):
         return self.hub or not (self.has_objects or self.on)
 
     def hub_options(self, folder: ReadableFolder) -> list[str]:
-        """Return the options that name the objects of the call, and those of the hub."""
-        return [*self.file_options(folder), *folder.options("on", self.on), *(["--hub"] if self.of_hub else [])]
+        """Return the options that name the objects of the call, the deleted ones, and the hub."""
+        options = [*self.file_options(folder), *folder.options("on", self.on), *_each("delete", self.delete)]
+        return [*options, *(["--hub"] if self.of_hub else [])]
 
 
 class ExplainTool(FileTool):
@@ -205,13 +211,17 @@ class PlanTool(HubTool):
     """Preview what changes to placements, overrides, runs, members or budgets would do. Nothing is written.
 
     With files or manifests alone, they are both the hub and the changes. With hub or on, they are proposed changes to
-    that hub. The plan has moved clusters, the steps of rollouts, blockers, and refusals and warnings of admission.
+    that hub. The plan has moved clusters, the steps of rollouts, blockers, refusals and warnings of admission, and the
+    objects that are removed from clusters, with the digest that confirms a removal.
     """
 
     lost: _Words = Field(default=(), description="Member clusters that are assumed to be lost.")
     drained: _Words = Field(default=(), description="Member clusters that are assumed to be tainted and drained.")
     run: _Word = Field(default="", description="Only what this staged update run would do.")
-    namespace: _Word = Field(default="", description="Namespace of the run. Default: a ClusterStagedUpdateRun.")
+    namespace: _Word = Field(
+        default="",
+        description="Namespace of the run, which is then a StagedUpdateRun, and of delete KIND/NAME.",
+    )
 
     def command(self, folder: ReadableFolder) -> CommandLine:
         """Return the command line that answers."""

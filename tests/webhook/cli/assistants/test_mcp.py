@@ -94,6 +94,23 @@ async def test_objects_in_the_call_are_proposed_changes(folder):
     assert 'spec.policy.placementType: Unsupported value: "PickMost": supported values: ' in refused[0]
 
 
+async def test_deletions_are_planned_and_rendered_on_files(folder):
+    deletions = ["crp/web"]
+    async with connected(folder) as client:
+        plan = (await ask(client, "plan", on=["hub.yaml"], delete=deletions))["answer"]
+        objects = (await ask(client, "render", on=["hub.yaml"], delete=deletions))["answer"]
+        absent = await refusal(client, "plan", on=["hub.yaml"], delete=["cm/rates"], namespace="shop")
+        no_hub = await refusal(client, "plan", files=["hub.yaml"], delete=deletions)
+        option = await refusal(client, "plan", on=["hub.yaml"], delete=["--output=yaml"])
+    (entry,) = plan["placements"]
+    assert (entry["name"], entry["rollout"]["type"], entry["moves"]["lost"]) == ("web", "Deletion", ["dover"])
+    (group,) = objects["placements"][0]["groups"]
+    assert {item["change"] for item in group["objects"]} == {"Removed"}
+    assert absent == ['--delete cm/rates: there is no ConfigMap "shop/rates"']
+    assert no_hub[0].startswith("--delete requires a hub to delete from: --on FILE or --hub")
+    assert option == ["'--output=yaml' is not an object: expected KIND/NAME or KIND/NAMESPACE/NAME"]
+
+
 async def test_a_hub_answers_and_nothing_is_written_to_it(folder, tmp_path, monkeypatch):
     data = tmp_path / "data"
     monkeypatch.setenv("HARBORMASTER_DATA", str(data))
@@ -113,6 +130,7 @@ async def test_a_hub_answers_and_nothing_is_written_to_it(folder, tmp_path, monk
             reasons = (await ask(client, "explain", placement="crp/web", clusters=["dover"]))["answer"]
             runs = (await ask(client, "explain", placement="crp/web", runs=True))["answer"]
             plan = (await ask(client, "plan", hub=True, manifests=other))["answer"]
+            deletion = (await ask(client, "plan", delete=["crp/web"]))["answer"]
             objects = (await ask(client, "render", clusters=["dover"]))["answer"]
             rollout = (await ask(client, "gate", gate="rollout", placement="crp/web", cluster="dover"))["answer"]
             update = (await ask(client, "gate", gate="cluster-update", cluster="dover"))["answer"]
@@ -125,6 +143,7 @@ async def test_a_hub_answers_and_nothing_is_written_to_it(folder, tmp_path, monk
     assert [item["cluster"] for item in reasons["items"]] == ["dover"]
     assert runs["items"]
     assert [entry["name"] for entry in plan["placements"] if entry["changed"]] == ["other"]
+    assert [(entry["name"], entry["rollout"]["type"]) for entry in deletion["placements"]] == [("web", "Deletion")]
     (group,) = objects["placements"][0]["groups"]
     assert [item["kind"] for item in group["objects"]] == ["Namespace", "Secret"]
     assert "correct-horse" not in json.dumps(objects)
