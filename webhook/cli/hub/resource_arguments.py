@@ -19,6 +19,7 @@ from webhook.cli.errors import UserError
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, definitions
 from webhook.cli.files.parsing import DocumentSource
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
+from webhook.cli.hub.connection import HubConnection
 
 ALL: Final = "all"
 _CORE_EVENT: Final = KINDS["", "Event"]
@@ -256,8 +257,12 @@ def parse_object(text: str, namespace: str, default: str, custom: Collection[Kin
     return ObjectReference(kind, space[0] if space else namespace or default, name)
 
 
-def deleted_objects(
-    texts: Iterable[str], namespace: str | None, default: str, stored: Iterable[Loaded]
+async def deleted_objects(
+    texts: Sequence[str],
+    namespace: str | None,
+    default: str,
+    stored: Iterable[Loaded],
+    connection: HubConnection | None,
 ) -> list[Loaded]:
     """Return the objects that ``--delete`` names, without their content. Raises `UserError`.
 
@@ -266,8 +271,14 @@ def deleted_objects(
         namespace: Namespace of ``-n``. None or empty: unset.
         default: Namespace of a namespaced kind if the user names none.
         stored: The objects of a hub of files, which may define kinds.
+        connection: The running hub, whose discovery has the other kinds. None: unset.
     """
-    custom = definitions(stored).values()
+    custom: Collection[Kind] = definitions(stored).values()
+    if connection is not None and any("/" in text and find_kind(text.partition("/")[0]) is None for text in texts):
+        from webhook.cli.hub.discovery import discover
+
+        async with Client(connection) as client:
+            custom = [resource.kind for resource in await discover(client)]
     objects = []
     for text in texts:
         kind, home, name = parse_object(text, namespace or "", default, custom)

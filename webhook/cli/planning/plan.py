@@ -203,11 +203,14 @@ class _PlanOptions:
 
         return ObjectKey(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
 
-    def losses(self, default: str, stored: Sequence[Loaded]) -> _Losses:
+    def losses(self, default: str, stored: Sequence[Loaded], connection: HubConnection | None) -> _Losses:
         """Return the losses. *default* is the namespace of the hub, *stored* its files. Raises `UserError`."""
+        if not self.deleted:
+            return _Losses(self.lost, self.drained)
         from webhook.cli.hub.resource_arguments import deleted_objects
 
-        return _Losses(self.lost, self.drained, deleted_objects(self.deleted, self.namespace, default, stored))
+        deletions = deleted_objects(self.deleted, self.namespace, default, stored, connection)
+        return _Losses(self.lost, self.drained, run(deletions))
 
     def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
         """Return whether to plan on the running hub, which the user requests explicitly or by giving no files.
@@ -337,7 +340,7 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
         objects = load_known(files, namespace=namespace, texts=texts, read_only=used, unused=unused, hub=stored)
     fields = FieldCheck.of(options.validation, objects)
     ground = _Ground(connection, stored, now)
-    losses = options.losses(namespace, stored)
+    losses = options.losses(namespace, stored, connection)
     document = ground.plan(objects, losses, only_key=options.run)
     document = settled(document, objects, fields, of_hub=connection is not None)
     if bases and not any(verdict["errors"] for verdict in document["admission"]):

@@ -260,7 +260,9 @@ class _Question(NamedTuple):
             default = connection.namespace if connection else DEFAULT_NAMESPACE
             hub = load_known(Files(options.bases, files.ignored)) if options.bases else []
             objects = load_known(files, namespace=default, hub=hub) if files else []
-            question = replace(question, deleted=deleted_objects(options.deleted, namespace, default, hub))
+            if options.deleted:
+                deletions = deleted_objects(options.deleted, namespace, default, hub, connection)
+                question = replace(question, deleted=run(deletions))
             given = [*objects, *question.deleted]
             fields = FieldCheck.of(options.validation, objects)
             if connection is not None:

@@ -567,6 +567,19 @@ BOATS = {
     },
 }
 BOAT = {"apiVersion": "example.org/v1", "kind": "Boat", "metadata": {"name": "dinghy"}}
+PORT = make_placement(
+    "port",
+    {"placementType": "PickFixed", "clusterNames": ["m0"]},
+    selectors=[
+        {
+            "group": "apiextensions.k8s.io",
+            "version": "v1",
+            "kind": "CustomResourceDefinition",
+            "name": "boats.example.org",
+        },
+        {"group": "example.org", "version": "v1", "kind": "Boat", "name": "dinghy"},
+    ],
+)
 DUMPED = (
     *(MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT, BINDING, NAMESPACED_BINDING, POLICY_SNAPSHOT),
     *(NAMESPACED_POLICY_SNAPSHOT, RESOURCE_SNAPSHOT, NAMESPACED_RESOURCE_SNAPSHOT, DISRUPTION_BUDGET),
@@ -575,6 +588,20 @@ DUMPED = (
 
 def _clusters(entry):
     return [group["clusters"] for group in entry["groups"]]
+
+
+@pytest.fixture
+def with_boats(cli, hub, tmp_path):
+    """Put a custom kind, an object of it, and its placement on the hub until the end of the test."""
+    content = [write(tmp_path / name, document) for name, document in (("a.yaml", BOATS), ("b.yaml", BOAT))]
+    content.append(write(tmp_path / "c.yaml", PORT))
+    for file in content:
+        assert cli("apply", "--data", hub, "-f", file).exit_code == 0
+    rolled_out = cli("wait", "crp/port", "--for=condition=Available", "--data", hub)
+    assert rolled_out.exit_code == 0, rolled_out.stderr
+    yield
+    for file in reversed(content):
+        assert cli("delete", "--data", hub, "-f", file).exit_code == 0
 
 
 class TestTheRunningHub:
@@ -718,6 +745,23 @@ class TestTheRunningHub:
         assert (result.exit_code, answer["left"]["found"], answer["right"]["found"]) == (2, 2, 3)
         assert answer["fleetRevision"]
         assert [one["cluster"] for one in answer["clusters"] if one["differs"]] == ["m3"]
+
+    @pytest.mark.parametrize("word", ["boat/dinghy", "Boat.example.org/dinghy"], ids=["kind", "group"])
+    @pytest.mark.parametrize("options", [["--data"], ["--kubeconfig"]], ids=["served", "own-answers"])
+    def test_it_tells_what_a_deleted_object_of_its_own_kinds_takes_away(self, cli, hub, with_boats, options, word):
+        options = [*options, str(hub if options == ["--data"] else hub / FILE)]
+        result = cli("plan", *options, "--delete", word, "-o", "json")
+        assert result.exit_code == 2, result.stderr
+        (entry,) = [entry for entry in json.loads(result.stdout)["placements"] if entry["changed"]]
+        (removal,) = entry["rollout"]["contentRemovals"]
+        assert (entry["name"], removal["effect"]) == ("port", "Boat dinghy")
+        rendered = cli("render", *options, "--delete", word, "--placement", "crp/port", "-o", "json")
+        (placement,) = json.loads(rendered.stdout)["placements"]
+        changes = {item["kind"]: item["change"] for group in placement["groups"] for item in group["objects"]}
+        assert changes == {"CustomResourceDefinition": "Unchanged", "Boat": "Removed"}
+        unknown = cli("plan", *options, "--delete", "bota/dinghy")
+        assert (unknown.exit_code, unknown.stdout) == (1, "")
+        assert unknown.stderr == "error: 'bota' is not a known kind. Did you mean boat?\n"
 
 
 def test_a_warning_tells_the_whole_path(cli):
