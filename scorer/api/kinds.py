@@ -50,7 +50,7 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """``plural.group``, the name of the CustomResourceDefinition."""
+        """``plural.group``, or ``plural`` in the core group. A CustomResourceDefinition has this name."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def __str__(self) -> str:

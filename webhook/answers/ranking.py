@@ -148,5 +148,8 @@ def _rejected(name: str, rejection: FilterRejection) -> RejectedCandidate:
 
 
 def _is_resolvable(rejection: FilterRejection) -> bool:
-    """Return whether freeing capacity there could help, which changes only properties of available capacity."""
+    """Return whether freeing capacity on the cluster could resolve a rejection.
+
+    That changes only the properties of available capacity.
+    """
     return "resources.kubernetes-fleet.io/available-" in rejection.message

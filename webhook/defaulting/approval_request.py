@@ -47,7 +47,7 @@ def default_status(document: JsonObject, old: JsonObject | None = None) -> Defau
                 return DefaultedObject(document)
             changed = [*conditions[:index], worded, *conditions[index + 1 :]]
             at = FieldPath.of("status", "conditions") / index / "reason"
-            text = f"{quote(condition['reason'])} is not one word: it was moved to the message, and the reason is now"
+            text = f"{quote(condition['reason'])} is not one word: moved to the message, and the reason is now"
             warning = FieldWarning(at, f"{text} {APPROVED_BY_USER}", "F-18")
             return DefaultedObject({**document, "status": {**status, "conditions": changed}}, (warning,))
     return DefaultedObject(document)

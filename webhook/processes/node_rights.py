@@ -78,7 +78,11 @@ class NodeRights:
         yield _rule("mode Act: pods are evicted", ("create",), kinds.POD, "eviction")
         yield _rule("mode Act: pods are deleted when a drain times out", ("delete",), kinds.POD)
         verbs = ("create", "delete", "patch")
-        yield _rule("mode Act: claims are deleted, and replacements are created", verbs, kinds.NODE_CLAIM)
+        yield _rule(
+            "mode Act: claims are deleted, replacements are created, and drain deadlines are annotated",
+            verbs,
+            kinds.NODE_CLAIM,
+        )
         yield _rule(
             "mode Act: the status of a claim reports why it is disrupted", ("update",), kinds.NODE_CLAIM, "status"
         )

@@ -155,7 +155,7 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Observability",
-        "Log and traces of a process, besides its metrics and probes.",
+        "Log, traces and build of a process. For the listener of metrics and probes, see Listeners.",
         observability.ObservabilitySettings,
     ),
     SettingsGroup(

@@ -77,7 +77,7 @@ def changed_cluster(
         return Rejected("ClusterPaused", f"Cluster {full_name(cluster)} is paused", retryable=True)
     if waits := list(at_work(parts)):
         earlier = operation_on(cluster)
-        cause = f"operation {earlier} is in progress" if earlier else "Cluster API is changing the cluster"
+        cause = f"a change is in progress (last operation: {earlier})" if earlier else "Cluster API is making a change"
         return Rejected("ClusterBusy", f"{cause} on Cluster {full_name(cluster)}: {waits[0]}", retryable=True)
     changed, image = dict(topology), target.images.get(FAMILY, "")
     if target.type is UpgradeType.NODE_IMAGE_ONLY:

@@ -151,7 +151,7 @@ class FileTool(Tool):
     def file_options(self, folder: ReadableFolder) -> list[str]:
         """Return the options that name the objects of the call."""
         options = folder.options("filename", self.files) + ([STDIN] if self.manifests else [])
-        return [*options, "--render" if folder.render else "--no-render"]
+        return [*options, *(["--render", f"--render-within={folder.path}"] if folder.render else ["--no-render"])]
 
 
 class HubTool(FileTool):

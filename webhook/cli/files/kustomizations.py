@@ -138,7 +138,8 @@ class Kustomizations:
             kustomization = pending.pop()
             if kustomization.folder not in visited_folders:
                 visited_folders[kustomization.folder] = kustomization
-                pending += (self.by_folder[path] for path in kustomization.resources if path in self.by_folder)
+                included = (*kustomization.resources, *kustomization.patches)
+                pending += (self.by_folder[path] for path in included if path in self.by_folder)
         parts = list(visited_folders.values())
         files = (path for part in parts for path in (*part.resources, *part.patches) if path not in self.by_folder)
         return parts, frozenset(files)

@@ -1,7 +1,7 @@
 """Rendering of our kustomizations and charts in a repository, so that objects are validated as they are applied."""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -53,6 +53,10 @@ class Rendering:
                 self._failures.append(f"{root.folder}: not rendered: neither kustomize nor kubectl is on the PATH")
             elif any(part.has_addresses for part in parts):
                 self._failures.append(f"{root.folder}: not rendered: it refers to remote resources")
+            elif outside := self._outside((*(part.folder for part in parts), *files)):
+                self._failures.append(
+                    f"{root.folder}: not rendered: {outside} is outside of {self.search.files.within}"
+                )
             elif unread := sorted(file for file in files if Path(file).is_dir()):
                 self._failures.append(f"{root.folder}: not rendered: {unread[0]} was not read")
             else:
@@ -89,6 +93,13 @@ class Rendering:
     def failure_count(self) -> int:
         """The number of kustomizations and charts of ours that could not be rendered."""
         return len(self._failures)
+
+    def _outside(self, paths: Iterable[str]) -> str:
+        """Return the first of *paths* that is not in the folder that nothing may lead out of. Empty: all are."""
+        if not (within := self.search.files.within):
+            return ""
+        boundary = Path(within).resolve()
+        return next((path for path in sorted(paths) if not Path(path).resolve().is_relative_to(boundary)), "")
 
     def _is_searched(self, chart: Path) -> bool:
         """Return whether the chart is in a folder that was searched, and its path contains no link."""

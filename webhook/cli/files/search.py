@@ -49,6 +49,7 @@ class Files:
         unknown_kinds: Whether unknown kinds fail. None means that they are skipped, but a named file must contain an
             object of a known kind.
         render: Whether to render our kustomizations and charts in folders.
+        within: Folder that rendered kustomizations must not lead out of. Empty: unlimited.
     """
 
     paths: Sequence[str] = ()
@@ -57,6 +58,7 @@ class Files:
     searched: Sequence[str] = ()
     unknown_kinds: UnknownKinds | None = None
     render: bool = True
+    within: str = ""
 
     def __bool__(self) -> bool:
         """Whether any file or folder is named."""

@@ -235,7 +235,7 @@ class Follower:
 
     @property
     def complete(self) -> bool:
-        """Whether everything has been read once."""
+        """Whether every branch has been listed at least once, or is forbidden to the user."""
         return len(self._objects) == len(self._branches.parts)
 
     def tree(self) -> JsonObject | None:

@@ -48,8 +48,8 @@ Examples:
   harbormaster upgrade plan kubernetes-1-31 -f examples/fleet/upgrades.yaml
 
 \b
-Actions:   Upgrade, Skip, Blocked (never, in the present state), Fail, NotReached, and for started members: Upgrading,
-           Upgraded, Skipped, Failed
+Actions:   Upgrade, Skip, Blocked (cannot start unless something changes), Fail, NotReached. For members in
+           progress or finished: Upgrading, Upgraded, Skipped, Failed
 Bound by:  Sequence, Window, Gate, Wait, StageCeiling, Version
 
 \b

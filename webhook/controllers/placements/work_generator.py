@@ -96,8 +96,9 @@ def without_manifests(work: JsonObject) -> JsonObject:
 def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Write]]:
     """Split writes into Works to create, to replace and to delete, in the order of execution.
 
-    In this order, a moved object is in its new Work before it leaves the old one. Otherwise the agent would remove it
-    in between, see `webhook.member.deletion.handover`.
+    An object that moves into a new Work, or out of a deleted one, is therefore in its next Work before it leaves the
+    old one. Otherwise the agent would delete it in between. Replaced Works are written concurrently: for moves between
+    those, see `webhook.member.deletion.handover`.
     """
     order = (Verb.CREATE, Verb.REPLACE, Verb.DELETE)
     creations, updates, deletions = ([write for write in writes if write.verb is verb] for verb in order)

@@ -1,4 +1,4 @@
-"""Questions to the scheduler: score, filter, explain, and plan a change (``/v1/plan``).
+"""Questions to the scheduler: ``/v1/score``, ``/v1/filter``, ``/v1/explain``, ``/v1/plan`` and ``/v1/render``.
 
 Also the extender of kube-scheduler.
 """

@@ -72,6 +72,19 @@ def test_what_is_rendered_has_no_fix_for_the_file(cli, overlay, path):
     assert not [result for result in results if "fixes" in result]
 
 
+@pytest.mark.parametrize("member", ["resources", "generators", "components"])
+def test_within_a_folder_nothing_that_leads_out_of_it_is_rendered(cli, overlay, path, member):
+    """Assistants may read one folder. A kustomization in it, also an included one, may name a folder elsewhere."""
+    path("kustomize", RENDERED)
+    fill(overlay, prod__more__kustomization=[{"resources": ["../../base"]}])
+    included = {"resources": ["pool.yaml"]} | {member: ["pool.yaml", "more"] if member == "resources" else ["more"]}
+    fill(overlay, prod__pool=[pool("other")], prod__kustomization=[included])
+    result = cli("lint", "prod", "--render", "--render-within", "prod")
+    assert "note: prod: not rendered: base is outside of prod\n" in result.stderr
+    assert not path.calls.exists()
+    assert "note: rendered by `kustomize build`: prod" in cli("lint", "prod", "--render").stderr
+
+
 def test_validate_and_plan_render_too(cli, overlay, path):
     path("kustomize", RENDERED)
     result = cli("validate", "-f", "prod")
