@@ -454,7 +454,7 @@ def test_what_a_restored_member_brings_back_is_reported_and_can_be_removed(fleet
     assert "kubectl annotate appliedwork" in condition()["message"]
     finding = judge_applied_works(fleet.on_hub.all(MEMBER_CLUSTER))
     (problem,) = finding.problems
-    assert problem.startswith(f"{cluster}: 1 AppliedWorks")
+    assert problem.startswith(f"{cluster}: 1 AppliedWork on")
     applied = member.objects.get(APPLIED_WORK, f"{name}-work")
     order = {"metadata": {"annotations": {REMOVE: applied["metadata"]["uid"]}}}
     member.objects.patch(APPLIED_WORK, f"{name}-work", order)

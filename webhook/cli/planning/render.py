@@ -32,7 +32,6 @@ from webhook.cli.options.field_validation import FieldCheck, Validation, validat
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.options.verdicts import check_admission, settled
-from webhook.cli.planning.markdown import rendered_markdown
 from webhook.cli.planning.output import assumption_lines, coverage_lines, difference_lines, reference
 from webhook.cli.text.output import print_document
 
@@ -218,6 +217,8 @@ def command(options: _RenderOptions, output: str, namespace: str | None, now: da
     problems = list(_problems(document))
     code, side = 0, "base" if options.compared else "live"
     if output == "markdown":
+        from webhook.cli.planning.markdown import rendered_markdown
+
         click.echo(rendered_markdown(document, side, [*problems, *notes]), nl=False)
         code = CHANGES if any(entry["groups"] for entry in document["placements"]) else 0
     elif not output.startswith(_FOLDER):

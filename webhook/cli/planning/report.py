@@ -13,7 +13,6 @@ from webhook.cli.errors import complain
 from webhook.cli.files.documents import Loaded
 from webhook.cli.linting.sarif import findings, sarif_log
 from webhook.cli.options.verdicts import admission_warnings, check_admission
-from webhook.cli.planning.markdown import markdown
 from webhook.cli.planning.node_pools import print_node_pools
 from webhook.cli.planning.output import changes_anything, coverage_lines, print_plan
 from webhook.cli.text.output import print_document
@@ -45,6 +44,8 @@ class PlanReport(NamedTuple):
             return self._code(document)
         check_admission(document["admission"], objects)
         if self.output == "markdown":
+            from webhook.cli.planning.markdown import markdown  # loads the engine
+
             warnings = [
                 f"{item.source}: {warning}" for item, warning in admission_warnings(document["admission"], objects)
             ]

@@ -132,6 +132,7 @@ async def test_changes_of_one_status_are_one_write(store):
 
 async def test_statuses_of_placements_are_stored_before_all_others(store, monkeypatch):
     monkeypatch.setattr("webhook.kube.cache.hub.STATUS_WRITERS", 1)
+    monkeypatch.setattr("webhook.kube.cache.hub.STATUS_DELAY_SECONDS", 0.0)  # all are due by the first look
     async with hub_of(store) as hub:
         bindings = [await hub.create(BINDING, binding(name)) for name in ("a", "b", "c")]
         placement = await hub.create(PLACEMENT, {**binding("p"), "kind": PLACEMENT.kind})
