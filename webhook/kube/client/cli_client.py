@@ -5,6 +5,7 @@ Every request waits in its own daemon thread, so that Ctrl-C ends a command imme
 """
 
 import asyncio
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -125,7 +126,13 @@ class HubHttp:
         timeout = Timeout(connect=min(CONNECT_SECONDS, seconds), read=seconds)
 
         def ask() -> Reply:
-            response = self._begin(method, path, content, query, headers, timeout)
+            try:
+                response = self._begin(method, path, content, query, headers, timeout)
+            except (HTTPError, OSError) as error:
+                # The server has closed the connection without a response, such as a kept one at this very moment.
+                if method != "GET" or not isinstance(_cause(error), (ssl.SSLEOFError, ConnectionResetError)):
+                    raise
+                response = self._begin(method, path, content, query, headers, timeout)
             body = response.read(decode_content=True)
             response.release_conn()
             warnings, retry_after = response.headers.getlist("Warning"), response.headers.get("Retry-After")

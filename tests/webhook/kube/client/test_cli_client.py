@@ -59,6 +59,24 @@ async def test_an_answer_comes_whole_whatever_it_says():
     assert (answer.status, answer.warnings) == (418, ('299 - "a"',))
 
 
+@pytest.mark.parametrize(("method", "requests"), [("GET", 2), ("POST", 1)])
+async def test_a_read_without_a_response_is_repeated_once_and_a_write_never(method, requests):
+    seen = []
+
+    async def close_first(request):
+        seen.append(request.method)
+        if len(seen) == 1:
+            request.transport.close()
+        return web.Response(text="{}")
+
+    async with serving(close_first) as port:
+        refusal = pytest.raises(UnavailableError) if method == "POST" else contextlib.nullcontext()
+        with HubHttp(Login(f"http://127.0.0.1:{port}", credentials=shown)) as hub, refusal:
+            answer = await hub.send(method, "/a", None, None, "application/json", 10)
+            assert (answer.status, answer.content) == (200, b"{}")
+    assert seen == [method] * requests
+
+
 @pytest.mark.parametrize(
     ("authority", "name", "said"),
     [
