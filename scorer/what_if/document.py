@@ -110,21 +110,21 @@ def _outcomes(changed: Changed, placements: Collection[tuple[str, str]]) -> Iter
             }
 
 
-def _entry(unchanged: Changed, changed: Changed, old: JsonObject | None, new: JsonObject | None) -> PlannedPlacement:
+def _entry(before: Changed, changed: Changed, old: JsonObject | None, new: JsonObject | None) -> PlannedPlacement:
     """Return the effects on one placement. At least one of the two documents is given."""
     subject = new or old
     assert subject is not None
-    bindings = binding_states(unchanged.state.bindings_of(subject))
+    bindings = binding_states(before.state.bindings_of(subject))
     place = namespace_of(subject), name_of(subject)
     evictions = changed.evictions.get(place, ())
     course = _course(changed, subject, ends=new is None)
     entry = _head(subject, course, changed.state)
     clusters = bindings.keys() if course.broken else course.clusters
-    if changed is unchanged:
+    if changed is before:
         preview = course.preview
         changes = clusters != bindings.keys() or bool(preview.steps or preview.pushed)
     else:
-        changes = evictions != unchanged.evictions.get(place, ()) or old is None or _differs(unchanged, old, course)
+        changes = evictions != before.evictions.get(place, ()) or old is None or _differs(before, old, course)
     return {
         **entry,
         "before": [{"cluster": cluster, "score": _recorded_scores(bindings[cluster])} for cluster in sorted(bindings)],
@@ -285,12 +285,12 @@ def _closed_clusters(state: HubState, clusters: Iterable[str]) -> Mapping[str, C
     return {cluster: wait for cluster in clusters if (wait := state.waits(cluster, state.now)) is not None}
 
 
-def _differs(unchanged: Changed, old: JsonObject, course: _Course) -> bool:
+def _differs(before: Changed, old: JsonObject, course: _Course) -> bool:
     """Return whether the changes affect the clusters, the rollout or its obstacles.
 
     A different message is no difference: it may be about clusters that the placement never had.
     """
-    return _course(unchanged, old).outcome != course.outcome
+    return _course(before, old).outcome != course.outcome
 
 
 def _head(placement: JsonObject, course: _Course, state: HubState) -> PlacementDecision:

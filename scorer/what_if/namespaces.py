@@ -57,10 +57,11 @@ def fleet_with_namespaces(former: HubState, hub: Changed) -> Fleet:
     namespaces = DocumentInventory(_namespaces(homes, hub.objects))
     for placement in state.placements:
         selected = _selected(placement, namespaces, state)
-        for cluster in _clusters(state, placement) if selected else ():
-            additions[cluster] |= selected - _deleted_by_overrides(
-                state.override_snapshots_for(placement), state, cluster
-            )
+        if not selected:
+            continue
+        deletions = _NamespaceDeletions(state.override_snapshots_for(placement), state.fleet)
+        for cluster in _clusters(state, placement):
+            additions[cluster] |= selected - deletions.on(cluster)
     losses = _losses(former, hub, homes, additions)
     members = [
         new
@@ -70,15 +71,28 @@ def fleet_with_namespaces(former: HubState, hub: Changed) -> Fleet:
     return state.fleet.updated(members) if members else state.fleet
 
 
-def _deleted_by_overrides(snapshots: Iterable[JsonObject], state: HubState, cluster: str) -> set[str]:
-    """Return the namespaces that override snapshots delete on a cluster."""
-    if (member := member_document(state.fleet, cluster)) is None:
-        return set()
-    labels = member_labels(member)
+class _NamespaceDeletions:
+    """The rules of override snapshots that delete namespaces."""
+
+    def __init__(self, snapshots: Iterable[JsonObject], fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._rules = [
+            (rules, names)
+            for snapshot in snapshots
+            if (rules := deletion_rules(snapshot)) and (names := _namespaces_selected_by(snapshot))
+        ]
+
+    def on(self, cluster: str) -> set[str]:
+        """Return the namespaces that they delete on a cluster."""
+        if not self._rules or (member := member_document(self._fleet, cluster)) is None:
+            return set()
+        labels = member_labels(member)
+        return {name for rules, names in self._rules if any(rule.holds_for(labels) for rule in rules) for name in names}
+
+
+def _namespaces_selected_by(snapshot: JsonObject) -> set[str]:
     return {
         target.name
-        for snapshot in snapshots
-        if any(rule.holds_for(labels) for rule in deletion_rules(snapshot))
         for target in selected_by(snapshot)
         if not target.namespace and (target.group, target.kind) == NAMESPACE.group_kind
     }
@@ -157,12 +171,13 @@ def _remaining(placement: JsonObject, hub: Changed, leaving: Mapping[str, set[st
     clusters = [text_at(binding, "spec", "targetCluster") for binding in bindings]
     overrides = overrides_of_placement(state, placement, content.group, clusters) if hub.overrides_known else {}
     on_clusters = ClusterContent(content.snapshots, content.group, overrides)
+    deletions = _NamespaceDeletions(state.override_snapshots_for(placement), state.fleet)
     remaining: defaultdict[str, set[str]] = defaultdict(set)
     for binding, cluster in zip(bindings, clusters, strict=True):
         if pending_reason(binding) is not None:
             remaining[cluster] |= leaving.get(cluster, set())
         elif dict_at(binding, "spec").get("state") in ("Scheduled", "Bound") and not is_deleting(binding):
-            deleted = _deleted_by_overrides(state.override_snapshots_for(placement), state, cluster)
+            deleted = deletions.on(cluster)
             pending = pending_objects(placement, binding, on_clusters, hub) if deleted & placed else ()
             remaining[cluster] |= placed - deleted | {name for _, kind, _, name in pending if kind == NAMESPACE.kind}
     return remaining
