@@ -28,7 +28,7 @@ from e2e.controlplane.cluster import ApiError, Cluster, Etcd, User
 from e2e.controlplane.printed import printed
 from e2e.controlplane.process import PATIENCE, kill
 from e2e.controlplane.service import REGISTRATIONS, Service
-from e2e.controlplane.shared import Shared
+from e2e.controlplane.shared import Shared, started
 from e2e.fleet.bed import COLLECTORS, Fleet
 from e2e.fleet.joining import Pair
 from e2e.fleet.objects import Objects
@@ -379,12 +379,8 @@ def bed(shared_bed: Shared[Bed]) -> Bed:
 @pytest.fixture(scope="module")
 def both_sides(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Pair]:
     """A hub and a cluster that can become its member, for all tests of a module."""
-    found = Pair(programs, folder / "join", etcd, install_definitions)
-    try:
-        found.start()
+    with started(Pair(programs, folder / "join", etcd, install_definitions)) as found:
         yield found
-    finally:
-        found.stop()
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from e2e.controlplane.cluster import Etcd, JsonObject
+from e2e.controlplane.shared import started
 from e2e.fleet.bed import Fleet
 from e2e.fleet.objects import CONFIG_MAP, DEPLOYMENT, make_config_map, make_deployment, make_namespace
 from e2e.fleet.settled import assert_settled
@@ -205,12 +206,8 @@ class Application:
 @pytest.fixture(scope="module")
 def karmada(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Karmada]:
     """A control plane of Karmada without members, whose controllers do not run."""
-    found = Karmada(programs, folder / "karmada", etcd)
-    try:
-        found.start()
+    with started(Karmada(programs, folder / "karmada", etcd)) as found:
         yield found
-    finally:
-        found.stop()
 
 
 @pytest.fixture

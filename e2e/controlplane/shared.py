@@ -1,10 +1,33 @@
 """What takes long to start is shared by the tests that run together, and runs only as long as they do."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Generic, Protocol, TypeVar
 
 Thing = TypeVar("Thing")
+
+
+class Startable(Protocol):
+    """A thing that is started once and stopped at the end."""
+
+    def start(self) -> None:
+        """Start it."""
+
+    def stop(self) -> None:
+        """Stop it, also if it has started only in part."""
+
+
+Started = TypeVar("Started", bound=Startable)
+
+
+@contextmanager
+def started(found: Started) -> Iterator[Started]:
+    """Start a thing, and stop it at the end, also if it fails to start."""
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
 
 
 class Shared(Generic[Thing]):

@@ -16,18 +16,15 @@ import pytest
 from e2e.controlplane.cluster import LOOPBACK, Cluster, JsonObject
 from e2e.controlplane.fault_proxy import EVERYTHING, NO_FAULTS, FaultProxy, Faults
 from e2e.controlplane.process import PATIENCE
+from e2e.controlplane.shared import started
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture(scope="module")
 def running(bare_hub: Cluster, folder: Path) -> Iterator[FaultProxy]:
-    found = FaultProxy(bare_hub, folder / "fault-proxy")
-    try:
-        found.start()
+    with started(FaultProxy(bare_hub, folder / "fault-proxy")) as found:
         yield found
-    finally:
-        found.stop()
 
 
 @pytest.fixture
