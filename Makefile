@@ -92,8 +92,8 @@ programs:
 corpus: $(VENV)/.development  ## Run the commands of CI on the clones below FOLDER, and list the verdicts (ARGS)
 	@$(BIN)/python -m tests.corpus $(or $(FOLDER),$(error FOLDER: name the folder of the clones)) $(ARGS)
 
-bench: $(VENV)/.development  ## Measure: ours, the floor, the reference; BASE=REV compares with a revision
-	@$(BIN)/python -m tests.bench $(if $(BASE),--base $(BASE)) $(ARGS)
+bench: $(VENV)/.development  ## Measure: ours, the floor, the reference; REV=REVISION compares with it
+	@$(BIN)/python -m tests.bench $(if $(REV),--base $(REV)) $(ARGS)
 
 lint: $(VENV)/.development  ## Check format, style, types and import rules
 	@echo "==> format, style, types, imports"

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -133,8 +134,24 @@ def test_a_revision_that_cannot_be_compared_is_refused_by_its_name(revision, wor
         author = ["-c", "user.name=tests", "-c", "user.email=tests@localhost"]
         made = ["git", *author, "commit-tree", "-m", "empty", tree.stdout.strip()]
         revision = subprocess.run(made, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-    with pytest.raises(SystemExit, match=f"BASE={revision}: {words}"):
+    with pytest.raises(SystemExit, match=f"REV={revision}: {words}"):
         comparison(wanted(["--base", revision, "engine"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "compares"),
+    [
+        pytest.param([], False, id="default"),
+        pytest.param(["BASE=python:3"], False, id="base-image-is-no-revision"),
+        pytest.param(["REV=HEAD~5"], True, id="revision"),
+    ],
+)
+def test_make_bench_compares_only_with_a_named_revision(words, compares):
+    shown = ["make", "--dry-run", "bench", "ARGS=engine", *words]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    printed = subprocess.run(shown, cwd=ROOT, check=True, capture_output=True, text=True, env=clean).stdout
+    (command,) = [line for line in printed.splitlines() if "-m tests.bench" in line]
+    assert command.split("tests.bench ")[1].split() == [*(["--base", "HEAD~5"] if compares else []), "engine"]
 
 
 def test_a_part_that_fails_ends_the_whole(tmp_path):

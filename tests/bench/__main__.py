@@ -72,7 +72,7 @@ def wanted(arguments: Sequence[str] | None = None) -> Wanted:
     parser = argparse.ArgumentParser(
         "python -m tests.bench",
         description="Measure: ours, the goal, the floor of the same run, the reference's figure.",
-        epilog=f"parts:\n{listed}\n\nas make: make bench ARGS=page, make bench BASE=HEAD~5 ARGS='--runs 3 engine'",
+        epilog=f"parts:\n{listed}\n\nas make: make bench ARGS=page, make bench REV=HEAD~5 ARGS='--runs 3 engine'",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -191,9 +191,9 @@ def _unpacked(revision: str) -> Iterator[Path]:
     try:
         commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     except subprocess.CalledProcessError:
-        raise SystemExit(f"BASE={revision}: there is no such revision") from None
+        raise SystemExit(f"REV={revision}: there is no such revision") from None
     if not _git("ls-tree", commit, "tests/bench/figures.py"):
-        raise SystemExit(f"BASE={revision}: its benchmarks tell no figures that could be compared; take a later one")
+        raise SystemExit(f"REV={revision}: its benchmarks tell no figures that could be compared; take a later one")
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "base"
         packed = Path(folder) / "base.tar"
