@@ -13,6 +13,7 @@ TYPES: Final = frozenset(
 FAILURES_TOLD_BY_EVENTS: Final = (
     "overridefailed",
     "stagedupdatefailed",
+    "analysisfailed",
     "clusterupgradefailed",
     "upgradeplanfailed",
     "upgradeprofilefailed",

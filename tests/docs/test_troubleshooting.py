@@ -14,6 +14,7 @@ from tests.docs.explained import FAILURES_TOLD_BY_EVENTS, TROUBLESHOOTING, TYPES
 from tests.docs.pages import DOCS, REFERENCE, anchor_of, read_page
 from tests.docs.said import words_said
 from tests.webhook.controllers.world import running
+from webhook.settings.analysis import AnalysisOptions
 from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 
 FAILED = "failed"
@@ -61,7 +62,11 @@ def test_every_member_of_a_registry_is_explained_as_a_reason(kinds, reasons):
 
 
 async def test_every_controller_has_its_place_among_those_that_fail():
-    async with running(node_disruption=NodeDisruptionOptions(NodeDisruptionMode.ADVISE)) as world:
+    optional = {
+        "node_disruption": NodeDisruptionOptions(NodeDisruptionMode.ADVISE),
+        "analysis": AnalysisOptions(kinds=frozenset({"jobs.batch"})),
+    }
+    async with running(**optional) as world:
         controllers = list(world.loop.queues)
     told = {anchor_of(failure_type(name)) for name in controllers}
     by_events = {f"harbormasterdev{word}" for word in FAILURES_TOLD_BY_EVENTS}

@@ -146,6 +146,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
     ),
     "ClusterApprovalRequest, ApprovalRequest": (
         Told("AnalysisPassed", NORMAL, "the check of the stage is met, and the loop has approved"),
+        Told("AnalysisFailed", WARNING, "the controller of checks keeps failing on the object"),
     ),
     "ClusterUpgradeRun": (
         Told("RunStarted", NORMAL, "the run was started"),
