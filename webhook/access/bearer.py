@@ -8,7 +8,10 @@ import orjson
 
 
 def bearer_token(header: str) -> str:
-    """Return the token in the value of an ``Authorization`` header, or an empty string if it cannot be a token."""
+    """Return the token in the value of an ``Authorization`` header.
+
+    Empty if the scheme is not Bearer, or if the token has a space or a non-printable character.
+    """
     scheme, _, rest = header.partition(" ")
     token = rest.strip()
     return token if scheme.lower() == "bearer" and token.isprintable() and " " not in token else ""
@@ -20,7 +23,7 @@ def fingerprint(token: str) -> bytes:
 
 
 def may_be_good(token: str, audience: str, now: datetime) -> bool:
-    """Return whether a token is a JWT for *audience* that has not expired, by its own unverified claims.
+    """Return whether the unverified claims of a JWT name *audience* and an expiry after *now*.
 
     This proves nothing, because any client can write such a token. It only filters out tokens that cannot be valid.
     """

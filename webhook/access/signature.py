@@ -15,17 +15,17 @@ _SCHEME: Final = "sha256="
 
 
 def sign(secret: str, body: bytes) -> str:
-    """Return the value of the header for a body."""
+    """Return the value of the header `SIGNATURE` for a body."""
     return _SCHEME + hmac.new(secret.encode(), body, sha256).hexdigest()
 
 
 def is_signature(text: str) -> bool:
-    """Return whether the value of the header is a well-formed signature."""
+    """Return whether the value of the header `SIGNATURE` is well-formed."""
     return re.fullmatch(_SCHEME + "[0-9a-f]{64}", text, re.ASCII) is not None
 
 
 def is_signed(secrets: Sequence[str], body: bytes, text: str) -> bool:
-    """Return whether a body was signed with one of the secrets, in constant time."""
+    """Return whether *text* is the signature of *body* with one of *secrets*. The time does not reveal which one."""
     candidate = text.encode("utf-8", "surrogateescape")
     matches = False
     for secret in secrets:  # all secrets, without a break: the time must not reveal which one matches

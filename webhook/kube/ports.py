@@ -69,7 +69,7 @@ class StoreError(Exception):
 
 
 class NotFoundError(StoreError):
-    """The object does not exist."""
+    """The object, or the namespace of an object to create, does not exist."""
 
 
 class NotServedError(NotFoundError):
@@ -89,11 +89,11 @@ class ExpiredError(StoreError):
 
 
 class InvalidObjectError(StoreError):
-    """The object cannot be stored: its metadata violates a rule of the store."""
+    """The store refuses the object: it is invalid or too large."""
 
 
 class ForbiddenError(StoreError):
-    """Permission denied, with the API server's message."""
+    """The store does not permit the request, refuses the credentials, or is deleting the namespace."""
 
 
 class UnavailableError(StoreError):

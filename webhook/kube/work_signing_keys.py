@@ -52,7 +52,10 @@ class WorkKeys:
         return Provenance(self.current, text_at(placement or {}, "metadata", "uid"))
 
     async def load(self) -> None:
-        """Read the keys, and create the Secret if it does not exist. Retries while the hub does not answer."""
+        """Read the keys, and create the Secret if it does not exist. Retries while the hub does not answer.
+
+        Returns without keys if permission or the namespace is missing.
+        """
         pauses = iter(RETRY_SECONDS)
         while True:
             try:

@@ -28,7 +28,7 @@ _PATH: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """The user that a token belongs to. None: unknown, the token is not valid here."""
+    """The user of a reviewed token. None: unknown, the hub does not accept the token for the audience."""
 
     user: UserInfo | None
 
@@ -59,7 +59,7 @@ class TokenReviewer:
         return self._audience
 
     def cached(self, token: str) -> UserInfo | None:
-        """Return the user of a token that was reviewed and accepted in the last minute, or None."""
+        """Return the user of a token whose acceptance is cached, else None."""
         holder = self._reviews.cached(fingerprint(token))
         if holder is None or holder.user is None:
             return None
@@ -67,7 +67,11 @@ class TokenReviewer:
         return holder.user
 
     async def authenticate(self, token: str) -> UserInfo | None:
-        """Return the user of a token, or None if it is invalid or for another audience. Raises `NotReviewedError`."""
+        """Return the user of a token, or None if the hub does not accept it for the audience.
+
+        Raises:
+            NotReviewedError: The hub refused the review, or did not answer in time.
+        """
         return (await self._reviews.find(fingerprint(token), lambda: self._ask(token))).user
 
     async def _ask(self, token: str) -> _Holder:
@@ -104,7 +108,11 @@ class HubAuthorities:
         self._server = server
 
     async def read(self) -> bytes:
-        """Return the authorities in PEM. Raises `CertificateError`."""
+        """Return the authorities in PEM.
+
+        Raises:
+            CertificateError: The ConfigMap cannot be read, or has no client CA.
+        """
         location = f"ConfigMap kube-system/{CONFIG_MAP}"
         try:
             document = await self._server.request("GET", _CONFIG_MAP_PATH, seconds=READ_SECONDS)

@@ -43,7 +43,10 @@ class HubAccessReviewer:
         )
 
     def cached(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed | None:
-        """Return the result of `review` if every answer is cached, else None."""
+        """Return the result of `review` from cached answers.
+
+        None: unknown, an answer is not cached, or there are more than `MOST_REVIEWED` accesses.
+        """
         if len(accesses) > MOST_REVIEWED:
             return None
         answers = [self._cached_answer(user, access) for access in accesses]
@@ -54,9 +57,9 @@ class HubAccessReviewer:
         return Reviewed(tuple(access for access, answer in zip(accesses, answers, strict=True) if answer is False))
 
     async def review(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed:
-        """Return the subset of *accesses* that is denied to the user.
+        """Return which of *accesses* are denied to the user, and why others could not be determined.
 
-        A question without an answer never counts as allowed. The result reports that it is unanswered.
+        More than `MOST_REVIEWED` accesses are not reviewed at all.
         """
         if len(accesses) > MOST_REVIEWED:
             return Reviewed(
@@ -83,7 +86,11 @@ class HubAccessReviewer:
         return False
 
     async def may(self, user: UserInfo, access: Access | PathAccess) -> bool:
-        """Return whether *user* is allowed the access. Raises `NotReviewedError` if the API server does not answer."""
+        """Return whether *user* is allowed the access.
+
+        Raises:
+            NotReviewedError: The API server refused the review, or did not answer in time.
+        """
         return await self._reviews.find(_key(user, access), lambda: self._ask(user, access))
 
     async def _ask(self, user: UserInfo, access: Access | PathAccess) -> bool:

@@ -81,16 +81,16 @@ class Reviews(Generic[AnswerT]):
         return entry[1]
 
     async def find(self, key: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        """Return the cached answer, or ask. Concurrent callers with the same key share one request.
+        """Return the cached answer, or request one. Concurrent callers with the same key share one request.
 
         Failures are not cached.
 
         Args:
-            key: Key of the question.
-            ask: Sends the request to the API server.
+            key: Identifies the review.
+            ask: Sends the review to the API server.
 
         Raises:
-            NotReviewedError: The request failed, or timed out after five seconds.
+            NotReviewedError: The request failed, or timed out after `REVIEW_SECONDS`, including the wait for a slot.
         """
         cached = self.cached(key)
         if cached is not None:

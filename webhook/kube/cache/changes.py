@@ -6,11 +6,11 @@ from typing import Generic, NamedTuple, TypeVar
 from scorer.api.meta import JsonObject
 
 View = Callable[[JsonObject], object]
-"""The part of an object that matters to a handler."""
+"""Returns the part of an object that matters to a handler."""
 
 
 def desired(document: JsonObject) -> object:
-    """Return the user's part of an object: its spec, by generation, and its deletion."""
+    """Return the generation and deletion timestamp of an object. They change with its spec and when it is deleted."""
     metadata = document["metadata"]
     return metadata.get("generation"), metadata.get("deletionTimestamp")
 
@@ -35,7 +35,7 @@ class ObjectDelta(NamedTuple):
 
     @property
     def is_added_or_deleted(self) -> bool:
-        """Whether the object was added or deleted."""
+        """Whether only one of the two states is set."""
         return self.old is None or self.new is None
 
     def alters(self, view: View) -> bool:

@@ -57,7 +57,7 @@ class _Pending:
         kind: Kind of the object.
         base: The object in its last known stored state. *shown* adds the status.
         shown: The object as the cache shows it.
-        due: Time of the write on the loop's clock.
+        due: Earliest time of the write on the loop's clock.
         failures: Number of failed attempts.
     """
 
@@ -73,22 +73,23 @@ _Place = tuple[str, str, Key]
 
 
 class Hub:
-    """Read-through of a cache and writes to its store.
+    """Writes to a store, visible in its cache immediately.
 
     Args:
         store: Store of the objects.
         cache: Cache of the store.
-        slots: Concurrent writes of all hubs that share them. None means the default number for this hub alone.
+        slots: Limits concurrent writes, and may be shared with other hubs. None means `WRITE_CONCURRENCY` slots for
+            this hub alone.
     """
 
     def __init__(self, store: Store, cache: Cache, slots: WriteSlots | None = None) -> None:
         self.store = store
         self.cache = cache
         self.writes = 0
-        """Number of writes sent. A second reconcile of the same state adds none."""
+        """Number of attempted writes. A second reconcile of the same state adds none."""
         self._slots = slots or WriteSlots(WRITE_CONCURRENCY)
         self._few = self._slots.number // 4
-        """Statuses are not delayed while at most this many writes are in flight."""
+        """Statuses are not delayed by other writes while `_under_way` is at most this number."""
         self._under_way = 0
         """Writes that are in flight or wait for a slot, without statuses."""
         self._pending: dict[_Place, _Pending] = {}
@@ -103,7 +104,10 @@ class Hub:
         return not self._pending
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Create an object. Raises the errors of `Store.create`. An object that already exists is cached first."""
+        """Create an object.
+
+        Raises the errors of `Store.create`. If the object already exists, the stored one is cached before that.
+        """
         try:
             async with self._slot(kind):
                 return self._cache_stored(kind, await self.store.create(kind, document))
@@ -114,23 +118,26 @@ class Hub:
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
         """Replace an object at the version that was read.
 
-        For objects that the loop owns. Use `amend` for those that users write. Raises the errors of `Store.replace`. On
-        a conflict, the object is read again.
+        For objects that the loop owns. Use `amend` for those that users write.
+
+        Raises the errors of `Store.replace`. On a conflict, the object is read again. A missing object is removed from
+        the cache.
         """
         return await self._over(kind, document, self.store.replace)
 
     async def amend(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Replace the metadata of an object at the version that was read: see `Store.replace_metadata`.
+        """Store finalizers, labels and annotations at the version that was read: see `Store.replace_metadata`.
 
-        Raises the errors of that method. On a conflict, the object is read again.
+        Raises the errors of that method. The cache is updated as by `replace`.
         """
         return await self._over(kind, document, self.store.replace_metadata)
 
     async def store_status(self, kind: Kind, document: JsonObject, status: JsonObject) -> JsonObject:
         """Store the status of an object immediately, at the version that was read.
 
-        For a status that the next step relies on and that has no other writer. Use `report` for all others. Raises the
-        errors of `Store.replace_status`. On a conflict, the object is read again.
+        For a status that the next step relies on and that has no other writer. Use `report` for all others.
+
+        Raises the errors of `Store.replace_status`. The cache is updated as by `replace`.
         """
         return await self._over(kind, {**document, "status": status}, self.store.replace_status)
 
@@ -150,12 +157,16 @@ class Hub:
             raise
 
     async def delete(self, kind: Kind, document: JsonObject, *, this_version: bool = False) -> None:
-        """Delete an object. An object that no longer exists is not an error.
+        """Delete an object. A missing object is not an error.
 
         Args:
             kind: Its kind.
             document: The object as read.
-            this_version: Delete only this version. Otherwise raise `ConflictError` and read the object.
+            this_version: Delete the object only at the version of *document*.
+
+        Raises:
+            ConflictError: The name belongs to another object, or *this_version* is outdated. The object is read again.
+            StoreError: The store refused, did not answer, or does not serve the kind.
         """
         metadata, key = document["metadata"], key_of(document)
         version = metadata.get("resourceVersion", "") if this_version else ""
@@ -174,12 +185,16 @@ class Hub:
             self.cache.of_kind(kind).drop(document)
 
     async def carry_out(self, kind: Kind, writes: Iterable[Write]) -> None:
-        """Execute the writes of a plan in order. An object that already exists was created by an earlier attempt."""
+        """Execute the writes of a plan in order.
+
+        Raises the errors of `create`, `replace` and `delete`, except `AlreadyExistsError`: an earlier attempt may have
+        created the object.
+        """
         for write in writes:
             await self._carry_out(kind, write)
 
     async def carry_out_concurrently(self, kind: Kind, writes: Iterable[Write]) -> None:
-        """Execute independent writes of a plan concurrently. Raises the first error after all have finished."""
+        """Execute independent writes of a plan concurrently. Raises like `carry_out`, after all have finished."""
         await run_concurrently(self._carry_out(kind, write) for write in writes)
 
     async def _carry_out(self, kind: Kind, write: Write) -> None:
@@ -197,8 +212,8 @@ class Hub:
     ) -> JsonObject:
         """Set the status of an object in the cache, enqueue its write, and return the object with it.
 
-        A no-op if the status is unchanged, or if the uid or generation has changed: the status was decided for another
-        state, and that change triggers a reconcile.
+        A no-op if the cache already has the status. If the object is not cached, or its uid or generation has changed,
+        the status is dropped and *document* is returned: that change triggers a reconcile.
 
         Args:
             kind: Its kind.
@@ -335,7 +350,7 @@ class Hub:
             del self._pending[place]
 
     def _rebase(self, pending: _Pending, live: JsonObject | None) -> bool:
-        """Move a status to a newer version of its object, or return False if the uid or generation has changed.
+        """Move a status to a newer version of its object. Return False if that is deleted or has a new generation.
 
         Example: the status of binding ``web-1`` was decided for generation 4, and a rollout now stores generation 5.
         A status that reports the old content as applied is dropped: the change enqueues the binding, and its
@@ -388,7 +403,7 @@ class Hub:
 
 
 async def run_concurrently(doings: Iterable[Awaitable[object]]) -> None:
-    """Wait until all of them have finished, then raise the first error if there was one.
+    """Wait until all awaitables have finished, then raise the first error, if any.
 
     A bare gather would raise at the first error, and leave the other writes running without an owner.
     """

@@ -89,9 +89,9 @@ class KindCache:
 
     @property
     def away(self) -> bool:
-        """Whether the last list request failed, so that changes may be missing.
+        """Whether several lists were needed since the last successful one, so that changes may be missing.
 
-        A watch that ends and is followed immediately by a list does not count: no change was missed.
+        A watch that ends and is followed immediately by a successful list does not count: no change was missed.
         """
         return self.tries > 1
 
@@ -141,7 +141,7 @@ class KindCache:
     def reduced_page(
         self, documents: Iterable[JsonObject], version: str, before: "KindCacheSnapshot"
     ) -> list[JsonObject]:
-        """Return one page of a list in reduced form, for `replace_all`. The full list is never in memory unreduced.
+        """Return one page of a list in reduced form, for `replace_all`. Only this page is in memory unreduced.
 
         Args:
             documents: The page.
@@ -239,8 +239,8 @@ class KindCache:
         Args:
             documents: All objects, `reduced`.
             version: Resource version of the list.
-            before: The `snapshot` from before the list was requested. None means the version of the previous
-                list.
+            before: The `snapshot` from before the list was requested. None means the version of the previous list, and
+                no tombstones.
         """
         listed = {key_of(document): document for document in documents}
         at = _version_of(version)

@@ -56,7 +56,7 @@ class Freshness(NamedTuple):
     """Freshness of one kind, for the metrics.
 
     Args:
-        resource: Resource and group.
+        resource: The kind, as ``plural.group``.
         synced: Whether it has been listed once.
         events: Changes received by the watch.
         relists: Number of relists.
@@ -98,7 +98,7 @@ class Cache:
 
     @property
     def revision(self) -> int:
-        """Increases with every change of any object."""
+        """Number that increases with every change of any cached object."""
         return self._revision.number
 
     async def run(self) -> None:
@@ -115,20 +115,23 @@ class Cache:
             self.of_kind(kind).optional = False
 
     def watch_if_allowed(self, kinds: Iterable[Kind]) -> None:
-        """Watch *kinds* as well, if allowed. `synced` does not wait for the permission to read them."""
+        """Watch *kinds* as well, if allowed: `synced` does not wait for kinds that this account must not read.
+
+        Kinds that are watched already remain as they are, required or optional.
+        """
         for kind in kinds:
             if kind.group_kind not in self._kind_caches:
                 self.of_kind(kind).optional = True
 
     async def wait_synced(self, kinds: Iterable[Kind] | None = None) -> None:
-        """Wait until *kinds*, all by default, have been listed once."""
+        """Wait until each of *kinds*, by default all watched kinds, has been listed once or is not served."""
         for kind_cache in (
             tuple(self._kind_caches.values()) if kinds is None else [self.of_kind(kind) for kind in kinds]
         ):
             await kind_cache.synced.wait()
 
     async def wait_answered(self, kinds: Iterable[Kind]) -> None:
-        """Wait until each of *kinds* has been listed once, or `refusal` has the reason why it is denied."""
+        """Wait until each of *kinds* has been listed once, is denied (`refusal`), is not served, or is released."""
         for kind_cache in [self.of_kind(kind) for kind in kinds]:
             await kind_cache.answered.wait()
 
@@ -136,7 +139,7 @@ class Cache:
         """List *kinds* again, so that everything written before this call is cached afterwards.
 
         A watch may lag, and a new leader must see the last writes of its predecessor. Otherwise it would create the
-        same objects again. Retries until the store answers.
+        same objects again. Retries until every list succeeds, except those of kinds without a definition.
         """
         await asyncio.gather(*(self._list(self.of_kind(kind)) for kind in kinds))
 
@@ -171,7 +174,7 @@ class Cache:
 
     @property
     def synced(self) -> bool:
-        """Whether all kinds have been listed once. Remains true if another kind is requested later.
+        """Whether all kinds have been listed once or are not served. Remains true if another kind is requested later.
 
         An optional kind also counts after the store has denied reading it.
         """
@@ -195,7 +198,7 @@ class Cache:
         return self._sharing.bytes
 
     def of_kind(self, kind: Kind) -> KindCache:
-        """Return the cache of *kind*, which is watched from then on."""
+        """Return the cache of *kind*. The kind is watched from then on, while `run` runs."""
         kind_cache = self._kind_caches.get(kind.group_kind)
         if kind_cache is None:
             kind_cache = self._kind_caches[kind.group_kind] = KindCache(kind, self._sharing, self._revision)
@@ -206,7 +209,7 @@ class Cache:
         return kind_cache
 
     def watches(self, kind: Kind) -> bool:
-        """Return whether *kind* is watched."""
+        """Return whether *kind* has been requested, and not been released since."""
         return kind.group_kind in self._kind_caches
 
     def holds_whole(self, kind: Kind) -> bool:
@@ -226,7 +229,7 @@ class Cache:
             kind_cache.watching.cancel()
 
     def refusal(self, kind: Kind) -> str:
-        """Return why reading *kind* is denied, empty if it is allowed or not known yet."""
+        """Return why reading *kind* is denied. Empty if it is allowed, not known yet, or the kind is not watched."""
         kind_cache = self._kind_caches.get(kind.group_kind)
         return kind_cache.refusal if kind_cache is not None else ""
 
@@ -248,7 +251,7 @@ class Cache:
         )
 
     def has_answered(self, kind: Kind) -> bool:
-        """Return whether *kind* has been listed, or `refusal` has the reason why it is denied."""
+        """Return whether *kind* has been listed, is denied (`refusal`), or is not served."""
         kind_cache = self._kind_caches.get(kind.group_kind)
         return kind_cache is not None and (kind_cache.synced.is_set() or bool(kind_cache.refusal))
 
@@ -283,7 +286,7 @@ class Cache:
         return end
 
     def on_return(self, kind: Kind, tell: Callable[[], None]) -> Callable[[], None]:
-        """Call *tell* when *kind* can be read again after an outage. Return a function that unsubscribes."""
+        """Call *tell* when a list of *kind* succeeds after failed ones. Return a function that unsubscribes."""
         kind_cache = self.of_kind(kind)
         kind_cache.returned.append(tell)
 
@@ -298,11 +301,18 @@ class Cache:
         self.of_kind(kind).trim_by(trim)
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object, or None if it does not exist."""
+        """Return one object, or None if it is not cached."""
         return self.of_kind(kind).objects.get(Key(name, namespace))
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str | None = None) -> list[JsonObject]:
-        """Return the objects of *kind* with one of the indexed labels, sorted by namespace and name."""
+        """Return the objects of *kind* by an indexed label or field, sorted by namespace and name.
+
+        Args:
+            kind: Kind of the objects.
+            label: One of `INDEXED_LABELS`, or the name of another index of `KindCache.labelled`.
+            value: Value of the label.
+            namespace: Namespace of the objects. None means all namespaces.
+        """
         objects = self.of_kind(kind).labelled.get((label, value))
         if not objects:
             return []
@@ -317,7 +327,7 @@ class Cache:
 
     @property
     def fleet(self) -> Fleet:
-        """All member clusters in their present state."""
+        """All member clusters, in their last valid state."""
         if self._changed_members:
             changes, self._changed_members = self._changed_members, {}
             removed_names = [name for name, member in changes.items() if member is None]
@@ -414,10 +424,11 @@ class Cache:
             log.warning("store responding again")
 
     async def _is_defined(self, kind: Kind) -> bool:
-        """Return whether the hub defines a kind that it does not serve, like a starting API server for a while.
+        """Return whether the hub may define a kind that it does not serve, like a starting API server for a while.
 
         Only a kind without a definition has no objects. For any other kind, NotFound means that the caller must wait.
-        The same holds if not even definitions are served: the server that answers is then not the API server.
+        The same holds if the definition cannot be read, or if not even definitions are served: the server that answers
+        is then not the API server.
         """
         try:
             await self._store.get(CUSTOM_RESOURCE_DEFINITION, Key(f"{kind.plural}.{kind.group}"))

@@ -75,7 +75,7 @@ class Interner:
         return self._bytes + self._earlier_bytes
 
     def share(self, document: JsonObject, before: JsonObject | None = None) -> None:
-        """Replace the parts of a document in place by equal interned ones, except for its metadata, which is unique.
+        """Replace the parts of a document by equal interned ones, in place. Of its metadata, only the members are.
 
         Args:
             document: The object.
@@ -233,7 +233,7 @@ _GIVEN: Final[dict[frozenset[str], set[str]]] = {}
 def essential_node(node: JsonObject) -> JsonObject:
     """Return the fields of a node that answers need. The full node, with images and conditions, is nine times as large.
 
-    Pools are counted by the Ready condition, and find the claim of a node by its providerID.
+    The Ready condition counts for the pool's budgets, and the providerID leads to the node's claim.
     """
     spec = dict_at(node, "spec")
     remaining = {name: spec[name] for name in ("providerID", "unschedulable") if name in spec}

@@ -50,7 +50,7 @@ class StoredLineage:
     Args:
         document: The Secret. None if it does not exist.
         lineage: The parsed lineage. None if the content is unusable.
-        damage: Reason why the content is unusable. Empty without a Secret.
+        damage: Reason why the content is unusable. Empty if it is usable, or if there is no Secret.
     """
 
     document: JsonObject | None
@@ -90,7 +90,7 @@ class AuthoritySecret:
         """Read the Secret from the hub.
 
         Raises:
-            ForeignSecretError: The Secret belongs to another owner.
+            ForeignSecretError: The Secret has a certificate that is not an authority, and is not ours.
             StoreError: The hub does not answer, or refuses.
         """
         try:
@@ -155,7 +155,7 @@ class AuthoritySecret:
 
 
 def _entries(document: JsonObject) -> dict[str, bytes]:
-    """Decode the entries of a Secret that we own. Invalid base64 is read as empty."""
+    """Decode our entries of a Secret. Missing entries and invalid base64 are read as empty."""
     entries: dict[str, bytes] = {}
     for name in _ENTRIES:
         try:

@@ -79,7 +79,8 @@ class ManagedAuthority:
         profile: Properties of the certificates.
         now: The clock.
         check_seconds: Interval of checks whether a rollover is due.
-        count_write: Called with the outcome of every new authority: ``success`` or ``failure``.
+        count_write: Called with ``success`` for every new authority, and with ``failure`` for every failed write of the
+            Secret, conflicts aside.
         tell: Records an Event about the Secret when the authority changes, even if a user changed it.
     """
 
@@ -116,7 +117,7 @@ class ManagedAuthority:
 
     @property
     def above(self) -> Mapping[str, x509.Certificate]:
-        """The authority of the served leaf, and its cross certificate by the previous authority."""
+        """The authority of the served leaf (``ca``), and its cross certificate, if there is one (``cross``)."""
         files = {"ca": self._signer.certificate}
         if self._lineage is not None and self._lineage.cross is not None and self._signs_as(self._lineage):
             files["cross"] = self._lineage.cross
@@ -138,7 +139,7 @@ class ManagedAuthority:
         return self._sign(now)
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
-        """Sign a new leaf if *leaf* is due or the active authority has changed, else return None.
+        """Sign a new leaf if *leaf* is due, or if clients accept a new active authority. Otherwise return None.
 
         Raises:
             CertificateError: The leaf cannot be signed.
@@ -276,7 +277,7 @@ class ManagedAuthority:
             raise ConflictError("conflict: other clients keep changing the webhook configurations")
 
     async def _read_bundles(self) -> tuple[dict[str, Registered], StoreError | None]:
-        """Return the registered bundles, or nothing and the error: the Secret is useful without them."""
+        """Return the registered bundles and None, or an empty map and the error: the Secret is useful without them."""
         try:
             return await self._bundles.read(), None
         except StoreError as error:

@@ -109,7 +109,8 @@ class ApiServer:
     def time_of_day(self) -> datetime | None:
         """Return the server's time, accurate to a second or two, extrapolated from its last response.
 
-        None: unknown, before the first response with a date. The clock of this machine has no influence.
+        None: unknown, no response has had a date yet, or the last date is invalid. The clock of this machine has no
+        influence.
         """
         if self._dated is None:
             return None
@@ -202,7 +203,7 @@ class ApiServer:
             return content.decode(errors="replace")
 
     async def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
-        """Yield the events of one watch request until the server ends it, and whether more have already arrived.
+        """Yield each event of one watch request, and whether more have already arrived, until the server ends it.
 
         At most `LONGEST_EVENT_BYTES` are read ahead. Beyond that, the server is throttled until events are consumed.
 

@@ -68,7 +68,7 @@ class HubHttp:
         login: Address, trust and credentials.
 
     Raises:
-        ValueError: The address is no URL.
+        ValueError: The address or the proxy is not a valid URL.
     """
 
     def __init__(self, login: Login) -> None:

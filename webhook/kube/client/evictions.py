@@ -20,7 +20,10 @@ _EVICTION: Final = "policy/v1"
 
 
 class NodeWork(Protocol):
-    """Requests for node disruption. All may raise `StoreError`. A missing or recreated pod is not an error."""
+    """Requests for node disruption. All may raise `StoreError`.
+
+    A missing pod is not an error. A `ConflictError` means that the name belongs to another pod than *uid*.
+    """
 
     async def evict(self, pod: Key, uid: str) -> None:
         """Evict a pod. Raises `UnavailableError` while a PodDisruptionBudget blocks the eviction."""
@@ -35,11 +38,11 @@ class NodeWork(Protocol):
         ...
 
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
-        """Return the Leases of a name, in one namespace or, if that is empty, in all."""
+        """Return the Leases named *name* in *namespace*, or in all namespaces if that is empty."""
         ...
 
     def time_of_day(self) -> datetime | None:
-        """Return the server's time, accurate to a second or two, as of its last response. None: unknown."""
+        """Return the server's time, accurate to a second or two, extrapolated from its last response. None: unknown."""
         ...
 
 

@@ -166,6 +166,7 @@ class HubStore:
         Raises:
             ConflictError: Another manager owns a field, or the version does not match.
             InvalidObjectError: The object cannot be stored.
+            StoreError: The server refused, or did not answer.
         """
         query = {"fieldManager": manager, "force": "true" if force else "false"}
         if dry_run:

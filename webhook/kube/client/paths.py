@@ -62,7 +62,11 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
 
 
 def path_of_object(kind: Kind, key: Key, subresource: str = "") -> ApiPath:
-    """Return the path of one object. Unlike in `path_of`, a missing name is an error."""
+    """Return the path of one object, or of its subresource.
+
+    Raises:
+        InvalidObjectError: The name is missing or invalid, or the namespace is invalid.
+    """
     if not key.name:
         raise InvalidObjectError(f"metadata.name: must be set for a {kind.kind}")
     return path_of(kind, key.namespace, key.name, subresource)

@@ -32,7 +32,7 @@ _ALERTS: Final = frozenset(
 
 
 def is_about_certificates(error: BaseException | None) -> bool:
-    """Return whether an error, or one of its causes, is a certificate that a peer rejected."""
+    """Return whether the server's certificate does not verify, or the server refuses ours. Causes are searched too."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -30,7 +30,7 @@ REQUEST_SECONDS: Final = 30.0
 LONGEST_RETRY_SECONDS: Final = 300.0
 """A longer Retry-After is ignored."""
 PASSING: Final = frozenset({408, 425, 429})
-"""Refusals that are transient."""
+"""Status codes of transient refusals, besides those from 500."""
 _TOO_LARGE: Final = ("request is too large", "larger than max")
 """Messages of etcd, or of the API server's etcd client, that refuse an object for its size. The status is 500."""
 _ERRORS: Final[Mapping[int, type[StoreError]]] = {
@@ -95,9 +95,10 @@ def error_of(code: int, status: JsonObject, content: bytes, retry_after: float |
 
 
 def retry_after(header: str | None, status: JsonObject) -> float | None:
-    """Return the delay that a response requests, in seconds, or None.
+    """Return the delay that a response requests, in seconds. None: unset.
 
-    Dates are ignored, because no API server sends them. So are delays of more than `LONGEST_RETRY_SECONDS`.
+    Dates are ignored, because no API server sends them. So are delays that are not positive, or longer than
+    `LONGEST_RETRY_SECONDS`.
     """
     seconds_text = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
     try:

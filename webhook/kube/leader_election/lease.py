@@ -23,7 +23,7 @@ _PARTED: Final = re.compile(rf"([1-9][0-9]{{0,8}}) {PARTS}")
 
 
 def parted_into(holder: str) -> int | None:
-    """Return the number of shards that the holder of a Lease names. None means that one process leads alone."""
+    """Return the number of shards that the holder of a Lease names. None: unset, the holder is one process or empty."""
     match = _PARTED.fullmatch(holder)
     return int(match[1]) if match else None
 
@@ -34,7 +34,7 @@ def holder_of(record: JsonObject | None) -> str:
 
 
 def duration_of(record: JsonObject, default: float) -> float:
-    """Return the duration that the lease holder asks other candidates to wait, in seconds."""
+    """Return the positive ``leaseDurationSeconds`` of a Lease, else *default*."""
     with suppress(TypeError, ValueError):
         seconds = float(spec_of(record).get("leaseDurationSeconds") or 0)
         if seconds > 0:

@@ -140,7 +140,7 @@ class Shards(LeaseClient):
 
     @property
     def leading(self) -> bool:
-        """Whether this process currently works on any shard."""
+        """Whether this process may currently write for any shard."""
         return bool(self.held)
 
     async def run(self, body: Body) -> None:
@@ -281,7 +281,7 @@ class Shards(LeaseClient):
         return {name: roll[name] for name, (_, since) in self._sightings.items() if now < self._end_of(since)}
 
     def _end_of(self, since: float) -> float:
-        """Return when a replica expires if its heartbeat does not change."""
+        """Return when a replica expires whose beat is unchanged since *since*."""
         # One sum for both comparisons. A difference may round to the other side, and this replica would then wake at
         # the expiry of another one, find it still alive, and sleep for a whole pause.
         return since + self._times.lease
@@ -366,7 +366,7 @@ def read_roll(text: object) -> dict[str, _ReplicaEntry]:
     """Return the entries of the replicas by identity.
 
     Raises:
-        ValueError: *text* is not written by a replica.
+        ValueError: *text* was not written by a replica, or was edited.
     """
     try:
         roll: Mapping[str, Any] = orjson.loads(text if isinstance(text, str) else "")
@@ -380,7 +380,7 @@ def read_roll(text: object) -> dict[str, _ReplicaEntry]:
 
 
 def write_roll(roll: Mapping[str, _ReplicaEntry]) -> str:
-    """Return the entries as canonical text."""
+    """Return the entries with their digest as JSON, with sorted keys."""
     entries = {name: [entry.beat, sorted(entry.shards)] for name, entry in roll.items()}
     return orjson.dumps({"digest": digest_of(entries), "replicas": entries}, option=orjson.OPT_SORT_KEYS).decode()
 

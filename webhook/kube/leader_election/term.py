@@ -89,7 +89,7 @@ def utc_now() -> datetime:
 
 
 def end_process(reason: str) -> NoReturn:
-    """Exit the process immediately."""
+    """Log *reason* and exit the process with status 1, without cleanup."""
     log.critical("process terminated", extra={"reason": reason})
     logging.shutdown()
     os._exit(1)
@@ -167,7 +167,7 @@ class LeaseClient:
 
     @property
     def leaderless_seconds(self) -> float:
-        """Seconds since a replica was last seen leading."""
+        """Seconds since a replica was last seen leading, or since `run` was called. 0 before that."""
         return 0.0 if self._led is None else self._clock() - self._led
 
     async def _get(self) -> JsonObject | None:
@@ -243,7 +243,7 @@ class LeaseClient:
 
 
 async def stop_work(tasks: Iterable[asyncio.Task[None]], seconds: float, end: Callable[[str], object]) -> None:
-    """Cancel *tasks* and wait until they have stopped, even if cancelled: no task may continue without an owner.
+    """Cancel *tasks* and wait until they have stopped, even if the caller is cancelled: each task needs an owner.
 
     Args:
         tasks: The work of a term.

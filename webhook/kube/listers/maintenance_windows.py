@@ -59,12 +59,15 @@ class MaintenanceWindows:
         return self._changed.subscribe(handler)
 
     def end(self) -> None:
-        """Stop watching changes."""
+        """Unsubscribe from the cache."""
         for end in self._ends:
             end()
 
     def closed(self, member: str, now: datetime) -> ClosedWindow | None:
-        """Return why a member must not be disrupted at *now*, or None if it may be or does not exist."""
+        """Return why the windows of a member forbid its disruption at *now*, or None if they do not.
+
+        A member that does not exist has no windows.
+        """
         document = self._cache.get(MEMBER_CLUSTER, member)
         if document is None or not (self._selecting or annotation(document, UPGRADE_WINDOWS)):
             return None

@@ -29,15 +29,15 @@ class DesiredOverrides:
 
     Args:
         by_cluster: Override lists of bindings. A cluster that is missing has none.
-        awaited: The snapshots of present specs that overrides do not have yet. Until they have one, no cluster may get
-            content: an override that deletes an object would remove it later from members that must never have it.
+        awaited: Snapshots that overrides lack for their present specs. Until they exist, no cluster may get content: an
+            override that deletes an object would remove it later from members that must never have it.
     """
 
     by_cluster: Mapping[str, Overrides] = field(default_factory=dict)
     awaited: Sequence[JsonObject] = ()
 
     def waits(self) -> str:
-        """Return a message about what the rollout waits for. Empty: nothing."""
+        """Return a message about the snapshots that the rollout waits for, empty without any."""
         return describe_awaited(self.awaited)
 
 
@@ -89,7 +89,7 @@ def named_override_snapshots(cache: Cache, binding: JsonObject) -> list[JsonObje
 
 
 def unused_override_snapshots(cache: Cache, snapshots: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return those of some override snapshots that neither a binding nor an active staged update run names.
+    """Return the override snapshots that no binding and no active staged update run names.
 
     Bindings are indexed by the snapshots that they name. Active runs are few, and are only read if no binding does.
     """

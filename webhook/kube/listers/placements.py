@@ -25,12 +25,12 @@ from webhook.kube.listers.overrides import DesiredOverrides, desired_overrides
 
 
 def children(cache: Cache, kind: Kind, ref: PlacementRef) -> list[JsonObject]:
-    """Return the children of a placement of *kind*, which belongs to its family, sorted by name."""
+    """Return the objects of *kind*, a kind of the placement's family, whose parent is the placement. Sorted by name."""
     return cache.labelled(kind, PARENT_PLACEMENT, ref.name, ref.namespace)
 
 
 def count_children(cache: Cache, kind: Kind, ref: PlacementRef) -> int:
-    """Return the number of children of placements with this name. Faster than reading them."""
+    """Return the number of objects of *kind* whose parent has this name, in any namespace. Faster than `children`."""
     return len(cache.of_kind(kind).labelled.get((PARENT_PLACEMENT, ref.name), ()))
 
 

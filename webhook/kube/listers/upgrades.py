@@ -147,7 +147,10 @@ class HubUpgrades:
             return None
 
     def gates(self, run: ClusterUpgradeRun) -> dict[str, UpgradeGateStatus]:
-        """Return the status of the gate objects of a run, by name."""
+        """Return the status of the gate objects of a run, by name.
+
+        A missing gate has no entry. A gate that cannot be parsed has an empty status.
+        """
         gates = {}
         for _, gate in gates_of(run.status):
             document = self._cache.get(kinds.UPGRADE_GATE, gate.gate) if gate.gate else None
@@ -246,7 +249,7 @@ def readable_runs(documents: Iterable[JsonObject]) -> Iterator[ClusterUpgradeRun
 
 
 def has_joined(member: JsonObject) -> bool:
-    """Return whether a member has joined the fleet."""
+    """Return whether the condition Joined of a MemberCluster is True."""
     return any(
         condition.get("type") == "Joined" and condition.get("status") == "True" for condition in conditions_of(member)
     )

@@ -90,9 +90,9 @@ class ApiServerEndpoint:
 
 
 def environment_proxy(address: str) -> str | None:
-    """Return the proxy for the API server from the environment, or None.
+    """Return the proxy for the API server from the environment.
 
-    Loopback addresses are never proxied, as in kubectl.
+    None: unset, or disabled for this host by ``NO_PROXY``. Loopback addresses are never proxied, as in kubectl.
     """
     url = urlsplit(address)
     if is_loopback(url.hostname or ""):

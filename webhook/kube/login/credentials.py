@@ -49,7 +49,8 @@ async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpo
     """Return the API server of a kubeconfig for another client, without credentials.
 
     Raises:
-        ConfigurationError: The file is unusable, or disables verification of the server's certificate.
+        ConfigurationError: The file or its authorities are unusable, or it disables verification of the server's
+            certificate.
     """
     selected = await asyncio.to_thread(read_context, kubeconfig, context)
     server = selected.cluster["server"].rstrip("/")

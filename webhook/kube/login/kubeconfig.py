@@ -46,7 +46,7 @@ _DEEPEST: Final = 1000
 
 
 class ConfigurationError(Exception):
-    """There is no usable kubeconfig. The message names the file and the error."""
+    """The login for an API server is missing or unusable. The message names the kubeconfig, if any, and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class KubeconfigContext:
         return ConfigurationError(f"{self}: {member} {_quoted(name)}: {field}:{reason}")
 
     def path(self, member: str, field: str) -> Path | None:
-        """Return the path in a field, relative to the directory of the kubeconfig, or None if unset."""
+        """Return the path in a field, or None if unset. A relative path starts at the directory of the kubeconfig."""
         text = text_at(self.cluster if member == "cluster" else self.user, field)
         return self.file.parent / text if text else None
 
@@ -163,7 +163,7 @@ class Kubeconfig:
         """Return a context with all of its parts, which must be in this file.
 
         Raises:
-            ConfigurationError: The context or a part of it is missing, or two entries have the same name.
+            ConfigurationError: The context or a part of it is missing or no object, or two entries have the same name.
         """
         context = dict_at(self._one("contexts", name, name) or {}, "context")
         parts: dict[str, Mapping[str, Any]] = {}

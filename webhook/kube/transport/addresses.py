@@ -17,10 +17,10 @@ def check_address(
         text: The user's input.
         expected: Error message for invalid input.
         schemes: Allowed schemes.
-        bare: Whether only host, port and a trailing slash are allowed. If False, so are a user, a path and a query.
+        bare: Whether only host, port and a trailing slash are allowed. If False, so are user, path, query and fragment.
 
     Raises:
-        ValueError: The URL is invalid. The message gives the reason, without the text.
+        ValueError: The URL is invalid. The message is *expected*, or names the invalid part.
     """
     parts = urlsplit(text)
     port = parts.port
@@ -39,7 +39,7 @@ def check_remote(text: str) -> None:
         text: Address as stored, optionally with a path.
 
     Raises:
-        ValueError: The address is not allowed. The message gives the reason, without the text.
+        ValueError: The address is not allowed. The message gives the reason, without the address.
     """
     expected = "expected an https URL such as https://10.0.0.7:6443, without user, query and fragment"
     parts = check_address(text, expected, schemes=("https",), bare=False)

@@ -14,7 +14,7 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 def encode(value: Any, *, sort: bool = False) -> bytes:
-    """Encode *value* as JSON. Text with lone surrogates, which UTF-8 cannot represent, is escaped to ASCII."""
+    """Encode *value* as JSON: in UTF-8, or in escaped ASCII if it has lone surrogates, which UTF-8 cannot represent."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else 0)
     except orjson.JSONEncodeError:

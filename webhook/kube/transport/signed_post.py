@@ -84,7 +84,7 @@ async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str
         headers: Further headers.
 
     Raises:
-        NotPostedError: Delivery is unknown.
+        NotPostedError: There is no response. The receiver may nevertheless have got the body if ``is_there`` is set.
     """
     try:
         trust, secret = await asyncio.to_thread(receiver.credentials)

@@ -39,7 +39,7 @@ class FencedBody(Payload):
         fence: Called right before any of it is sent.
 
     Attributes:
-        refusal: Error of *fence* when the body was last to be sent.
+        refusal: Error of *fence* at its last call. None: unset.
     """
 
     def __init__(self, content: bytes, fence: LeaseGuard) -> None:

@@ -42,7 +42,7 @@ class Registered:
 
     Args:
         document: The configuration.
-        bundles: The caBundle of each entry by name, as bytes of PEM.
+        bundles: The caBundle of each entry by name, in PEM. Empty if it is missing or invalid base64.
     """
 
     document: JsonObject
@@ -149,7 +149,7 @@ PAUSE_SECONDS: Final = 0.2
 
 
 async def settle_at_start(settle: Callable[[], Awaitable[object]], complain: Callable[[str], object]) -> None:
-    """Settle once, within `START_SECONDS`.
+    """Call *settle* once, with the timeout `START_SECONDS`.
 
     Args:
         settle: Reads the objects, and acts on them. Raises `StoreError`.
@@ -169,7 +169,7 @@ async def settle_at_changes(
     settle: Callable[[], Awaitable[object]],
     complain: Callable[[str], object],
 ) -> None:
-    """Settle on every change until cancelled, with backoff after failures.
+    """Call *settle* at the start and on every change, until cancelled, with backoff after failures.
 
     Args:
         changes: Starts a watch, which yields immediately and on every change. Raises `StoreError`.

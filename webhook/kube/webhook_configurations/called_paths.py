@@ -62,12 +62,12 @@ class HookCalls:
 
     @property
     def plainly(self) -> bool:
-        """Whether the plain paths are called."""
+        """Whether a hook is called at a path without a secret, or was within the last `GRACE_SECONDS`."""
         return self._counts("")
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
-        """The secrets in the paths of called hooks."""
+        """The secrets in the paths of hooks that are called, or were within the last `GRACE_SECONDS`."""
         return tuple(
             path.encode() for path in (self._called | self._called_before.keys()) if path and self._counts(path)
         )

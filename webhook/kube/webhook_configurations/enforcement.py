@@ -88,7 +88,10 @@ class EnforcementMonitor:
                 self._tell(kind, Event("WebhooksEnforced", f"{kind} {self._name} is correct again"))
 
     def enforced(self) -> dict[str, bool]:
-        """Return whether each expected configuration enforces as intended, by kind."""
+        """Return whether each expected configuration enforces as intended, by kind, as of the last `note`.
+
+        A configuration that was not checked yet has no entry.
+        """
         return {kind: problem is None for kind, problem in self._problems.items()}
 
     def _fail_open(self, kind: str, configuration: Registered) -> list[str]:
