@@ -54,10 +54,10 @@ class BackReportController:
         self._reported: dict[PlacementRef, tuple[str, str]] = {}
 
     def wiring(self, selectables: Selectables) -> Wiring[PlacementRef]:
-        """Return the wiring: member reports and changed originals enqueue a placement.
+        """Return the wiring: the placement, its bindings and Works, and newly selected objects enqueue it.
 
         Args:
-            selectables: Reports changes of selected objects.
+            selectables: Reports newly selected objects.
         """
         return Wiring(
             name="back_report",
@@ -102,6 +102,7 @@ class BackReportController:
         Raises:
             ConflictError: Another client wrote to an object first. The queue retries.
             RetryError: The served kinds are not known yet.
+            StoreError: The hub did not answer.
         """
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
@@ -160,7 +161,7 @@ class BackReportController:
         )
 
     def _tell(self, ref: PlacementRef, placement: JsonObject, reason: str, problem: str) -> None:
-        """Report a problem unless unchanged. Empty: clear it."""
+        """Report a problem unless it is unchanged. An empty one clears the last report."""
         if not problem:
             self._reported.pop(ref, None)
         elif self._reported.get(ref) != (reason, problem):

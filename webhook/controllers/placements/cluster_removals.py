@@ -69,7 +69,11 @@ class ClusterRemovals:
     async def order(
         self, family: Family, placement: JsonObject, snapshot: JsonObject, judged: DropJudgement
     ) -> JsonObject:
-        """Record that a placement leaves clusters, before their bindings are written. Return the policy snapshot."""
+        """Record that a placement leaves clusters, before their bindings are written. Return the policy snapshot.
+
+        Raises:
+            ConflictError: Another client has written the policy snapshot since it was read.
+        """
         if judged.warned:
             self._record(placement, warning_event((), judged.warned))
         if judged.snapshot is None:

@@ -64,10 +64,11 @@ async def _take_away(hub: Hub, writes: Iterable[Write]) -> None:
 
 
 async def whole(hub: Hub, write: Write) -> Write:
-    """Return a write with the manifests of its Work, which the cache does not keep.
+    """Return a replacement of a Work with the manifests, which the cache does not keep. Other writes are unchanged.
 
     Raises:
         ConflictError: Another client has written the Work since it was read.
+        NotFoundError: The Work no longer exists.
     """
     if write.verb is not Verb.REPLACE or "workload" in write.document["spec"]:
         return write

@@ -122,11 +122,12 @@ class EvictionController:
         yield from (name_of(eviction) for eviction in evictions if eviction["spec"].get("clusterName") == member)
 
     async def reconcile(self, name: str) -> Result:
-        """Decide the eviction *name*, unless it is decided.
+        """Decide the eviction *name* and carry it out, or renew or release its reservation if it is decided.
 
         Raises:
             ConflictError: Another client wrote to the eviction or the binding first. The queue retries.
             StuckError: A binding of the placement is invalid.
+            StoreError: The hub refused a request, or did not answer.
         """
         async with self._turn:  # two concurrent ones would count the same bindings and overdraw the budget
             cached = self._hub.cache.get(EVICTION, name)
@@ -210,7 +211,11 @@ class EvictionController:
         return DONE if eviction is None else await self._follow(eviction, withdrawn=True)
 
     async def _decide(self, eviction: JsonObject) -> tuple[Eviction, JsonObject | None]:
-        """Return the outcome of the eviction, and the binding to delete."""
+        """Return the outcome of the eviction, and the binding to delete, or None if it deletes none.
+
+        Raises:
+            StuckError: A binding of the placement is invalid.
+        """
         name = text_at(eviction, "spec", "placementName")
         placement = budget = None
         if not dns_subdomain_error(name):  # otherwise no object can have that name

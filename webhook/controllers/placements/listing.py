@@ -11,7 +11,7 @@ from webhook.kube.cache.informer import Cache, read_member
 
 
 def all_placements(cache: Cache) -> Iterator[tuple[PlacementRef, JsonObject]]:
-    """Yield every placement."""
+    """Yield every placement, with its reference."""
     for family in FAMILIES:
         for document in cache.list(family.placement):
             yield family.ref(document), document

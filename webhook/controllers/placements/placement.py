@@ -81,7 +81,6 @@ SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(seconds=5)
 POLL_INTERVAL = timedelta(seconds=15)
 """Poll interval for kinds that could not be read, and for the content that a deletion waits for."""
 RETRY_COPY = timedelta(seconds=5)
-"""Retry delay after a failed write of a status copy."""
 
 
 class PlacementController:
@@ -174,7 +173,10 @@ class PlacementController:
         yield from placement_refs(self._hub.cache)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
-        """Make the snapshots and the status of one placement match its spec."""
+        """Make the snapshots and the status of one placement match its spec, or clean up after a deleted one.
+
+        Raises `TerminalError` for an invalid policy, `RetryError` if a selected kind is not listed now, `StoreError`.
+        """
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None:
@@ -233,8 +235,7 @@ class PlacementController:
     async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
         """Delete the unused resource snapshots that lack the label of the placement. Restore the label of the others.
 
-        On return, the cache has no such snapshot until the caller awaits: a latest snapshot that cannot be found by its
-        label would be created a second time.
+        Until the caller awaits, the cache then has none: a latest one without the label would be created again.
         """
         cache, kind = self._hub.cache, family.resource_snapshot
         while keys := sorted(self._strays.get(ref, ())):
@@ -479,7 +480,7 @@ def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) ->
 
 
 def _of_deleted_work(change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of a Work that is newly marked as deleted or for removal, or whose removal report is new."""
+    """Yield the placement of a deleted Work whose deletion, removal mark or removal report is new."""
     if change.new is not None and is_deleting(change.new) and change.alters(_seen_of_deleted_work):
         yield placement_of_work(change.new)
 

@@ -148,7 +148,10 @@ class ContentRemovals:
         self._observer.removal_pending(family.placement, family.ref(placement), since)
 
     def report_progress(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> JsonObject:
-        """Report which clusters still have content of a placement with a confirmed deletion. Return the placement."""
+        """Report which clusters still have content of a placement with a confirmed deletion. Return the placement.
+
+        A no-op if no binding is left, or if the placement did not wait for confirmation.
+        """
         bindings = children(self._hub.cache, family.binding, family.ref(placement))
         clusters = sorted(text_at(binding, "spec", "targetCluster") for binding in bindings)
         is_reported = any(condition.get("type") == REMOVAL_PENDING_CONDITION for condition in conditions_of(placement))
@@ -177,7 +180,10 @@ class ContentRemovals:
     async def record_confirmed(
         self, family: Family, placement: JsonObject, digests: Iterable[str], index: int | None = None
     ) -> JsonObject:
-        """Record on a placement which confirmed removals are about to be carried out. Return the placement."""
+        """Record on a placement which confirmed removals are about to be carried out. Return the placement.
+
+        A no-op if its confirmation is missing or has expired, or if the record is unchanged.
+        """
         now = self._now()
         before, expiry = CarriedOut.of(placement).without_expired(now), Confirmation.of(placement, now).expiry
         if expiry is None:
@@ -194,6 +200,9 @@ class ContentRemovals:
 
         Its Namespace is read from the hub: the cache may lag, and a placement that is deleted with its Namespace would
         look like one that was deleted alone.
+
+        Raises:
+            StoreError: The hub refused to return the Namespace, or did not answer.
         """
         cache, ref = self._hub.cache, family.ref(placement)
         policy = self._policy.of(placement)

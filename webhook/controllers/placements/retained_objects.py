@@ -191,6 +191,9 @@ class RetainedObjects:
 
         One write records them all, before the Works are written: a confirmed removal remains confirmed whenever the
         process stops.
+
+        Raises:
+            ConflictError: Another client has written the binding since it was read.
         """
         judgement, now = judgement or LeavingJudgement(), self._now()
         if judgement.warned and placement is not None:

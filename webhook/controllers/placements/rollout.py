@@ -177,6 +177,8 @@ class RolloutController:
 
         Raises:
             StuckError: The rollout cannot be planned, for example because a binding is invalid.
+            RetryError: Resource snapshots are incomplete, or the MemberCluster of a binding does not exist.
+            StoreError: The hub refused a request, or did not answer.
         """
         family = FAMILY_OF[ref.kind]
         self._awaiting.discard(ref)
@@ -237,8 +239,8 @@ class RolloutController:
     def first_bindings(self, family: Family, placement: JsonObject, bindings: Sequence[JsonObject]) -> list[JsonObject]:
         """Return the first bindings of a placement as they will be created: bound, if the rollout would start there.
 
-        So the rollout need not write them again. They are returned unbound if the rollout first has to reserve members
-        or to wait.
+        The rollout then need not write them again. They are returned unbound if the rollout first has to reserve
+        members or to wait, or if staged update runs bind them.
 
         Args:
             family: Family of the placement.

@@ -184,6 +184,7 @@ class SchedulerController:
         Raises:
             TerminalError: A binding contradicts itself, or several policy snapshots are labeled latest.
             RetryError: The cache lags behind the hub, or the name of a new binding is taken.
+            StoreError: The hub refused a request, or did not answer.
         """
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
@@ -252,7 +253,7 @@ class SchedulerController:
     def decide(
         self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject], lost: Iterable[JsonObject] = ()
     ) -> ScheduleResult:
-        """Run the engine for one placement, without writing anything.
+        """Run the engine for one placement, without writing anything. An invalid policy only drops dangling bindings.
 
         Raises:
             TerminalError: A binding is invalid.

@@ -199,6 +199,7 @@ class WorkGenerator:
         Raises:
             TerminalError: The binding does not name its placement.
             RetryError: The Works cannot be made yet, or a Work with the name of a new one exists.
+            StoreError: The hub refused a request, which the status of the binding reports for Works, or did not answer.
         """
         family = FAMILY_OF[ref.kind]
         binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)

@@ -114,7 +114,11 @@ class AnalysisController:
         return None if run is None else str(placement_ref(text_at(run, "spec", "placementName"), ref.namespace))
 
     async def reconcile(self, ref: RequestRef) -> Result:
-        """Evaluate the check of a request's stage, and approve the request once it is met."""
+        """Evaluate the check of a request's stage, and approve the request once it is met.
+
+        Raises:
+            StoreError: The status of the request cannot be written, or another client has written the request.
+        """
         look = await self._look(ref)
         request = self._request(ref)
         if request is None or look is None:

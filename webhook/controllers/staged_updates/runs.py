@@ -210,7 +210,7 @@ class StagedUpdateController:
             yield from self._open.get(family.parent(change.document), ())
 
     def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[RunRef | Later[RunRef]]:
-        """Yield the runs of the placement of a binding whose spec or conditions have changed, debounced."""
+        """Yield the runs of the placement of a changed binding, debounced if more than `FEW` clusters are in flight."""
         if not change.touches(_seen_of_binding):
             return
         parent = family.parent(change.document)
@@ -232,7 +232,10 @@ class StagedUpdateController:
         return (ref for ref, members in list(self._waiting.items()) if member in members)
 
     async def reconcile(self, ref: RunRef) -> Result:
-        """Execute the next step of a run, and requeue it if there are more."""
+        """Execute the next step of a run, and requeue it if there are more.
+
+        Raises `RetryError` if a run that starts waits for overrides or for the list of a kind, and `StoreError`.
+        """
         family = ref.family
         run = self._hub.cache.get(family.run, ref.name, ref.namespace)
         if run is None:

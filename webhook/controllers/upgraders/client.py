@@ -127,7 +127,7 @@ class UpgraderBackEnds:
 
     @property
     def capabilities(self) -> Mapping[str, Capabilities]:
-        """Capabilities by back end. Empty for a back end that fails to report them."""
+        """Capabilities by back end. A back end that fails to report them supports no upgrade type."""
         return {name: self._capabilities(name, upgrader) for name, upgrader in self._upgraders.items()}
 
     def _capabilities(self, name: str, upgrader: Upgrader) -> Capabilities:
@@ -294,9 +294,8 @@ class UpgraderBackEnds:
     ) -> tuple[bool, T | None]:
         """Make one call, unless it is backed off. Return whether it was answered, and the answer.
 
-        An answer of a wrong type counts as a failure, and so does an unknown back end.
-
-        A CancelledError from an inner task of the back end does not cancel this task.
+        An answer of a wrong type counts as a failure. An unknown back end does not answer. A CancelledError from an
+        inner task of the back end does not cancel this task.
         """
         cached = self._upgraders.get(upgrader)
         place = f"{upgrader}/{call}", about

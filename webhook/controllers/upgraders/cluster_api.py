@@ -115,7 +115,10 @@ class ClusterApi:
         return issues
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
-        """Change the topology, with the resource version that was read. A refusal of Cluster API is a rejection."""
+        """Change the topology, with the resource version that was read.
+
+        A missing Cluster, a refusal of Cluster API and a missing permission are rejections. Other errors are raised.
+        """
         member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
         try:
             ref = ClusterApiRef.of(member.name, member.annotations)

@@ -76,7 +76,7 @@ class UpgradeRequestStore:
         return await self._hub.store_status(UPGRADE_REQUEST, request, status)
 
     def member(self, name: str) -> MemberRef | None:
-        """Return a member, or None."""
+        """Return the reference of a MemberCluster, or None if it does not exist."""
         document = self._hub.cache.get(MEMBER_CLUSTER, name)
         return None if document is None else MemberRef.of(document)
 
@@ -119,6 +119,8 @@ class UpgradeRequestStore:
 
     async def note(self, request: JsonObject) -> None:
         """Annotate a member with the inventory that a request reports: the request is deleted with its run.
+
+        A no-op without an inventory, or if it is recorded already or too long.
 
         Raises:
             ConflictError: Other clients keep writing the member.

@@ -19,7 +19,7 @@ class UpgradeObserver(Protocol):
         ...
 
     def planned(self, run: str, eta: datetime | None, now: datetime) -> None:
-        """Record the estimated end of a run."""
+        """Record the estimated end of a run. None: unknown."""
         ...
 
     def deleted(self, run: str) -> None:

@@ -115,7 +115,12 @@ class UpgradePlanController:
         return timedelta() if last_plan is None else max(timedelta(), pause - abs(self._now() - last_plan))
 
     async def reconcile(self, name: str) -> Result:
-        """Compute the plan of a run, and write it if it has changed."""
+        """Compute the plan of a run, and write it if it has changed.
+
+        Raises:
+            TerminalError: The run is invalid.
+            StoreError: The hub refused a request, or did not answer.
+        """
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
             self._planned_at.pop(name, None)

@@ -46,7 +46,7 @@ _OF_PROFILES: Final = (UPGRADE_PROFILE, UPGRADE_STRATEGY)
 
 
 class UpgradeDefinitionRef(NamedTuple):
-    """A profile or a strategy."""
+    """Key of a profile or a strategy."""
 
     kind: Kind
     name: str
@@ -121,6 +121,7 @@ class UpgradeProfileController:
 
         Raises:
             TerminalError: The profile is invalid.
+            StoreError: The hub refused a request, or did not answer.
         """
         document = self._hub.cache.get(key.kind, key.name)
         if document is None or is_deleting(document):

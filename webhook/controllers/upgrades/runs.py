@@ -165,7 +165,12 @@ class ClusterUpgradeController:
         return (name for name, members in list(self._waiting.items()) if member in members)
 
     async def reconcile(self, name: str) -> Result:
-        """Execute the next step of a run, and requeue it if there are more."""
+        """Execute the next step of a run, and requeue it if there are more.
+
+        Raises:
+            TerminalError: The run is invalid.
+            StoreError: The hub refused a request, or did not answer.
+        """
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None:
             self._observer.deleted(name)
