@@ -59,7 +59,12 @@ class HubDecisions:
         return f"{self._cache.fleet.revision}/{(now - EPOCH) // STEP}"
 
     def evaluate(self, question: PlacementQuestion) -> PlacementVerdict:
-        """Filter and rank as a first run would, ignoring existing bindings. They only decide ``selected``."""
+        """Filter and rank as a first run would, ignoring existing bindings. They only decide ``selected``.
+
+        Raises:
+            UnknownObjectError: No such placement or cluster.
+            InvalidQuestionError: The policy or a binding cannot be used.
+        """
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)
         moment = self._now()
@@ -76,7 +81,10 @@ class HubDecisions:
         return PlacementVerdict(self._revision(moment), digest, now, eligible, rejected, turned_away)
 
     def explain(self, question: PlacementQuestion) -> ExplainAnswer:
-        """Explain a decision. Existing bindings count for a placement on the hub, unless the question is *anew*."""
+        """Explain a decision. Existing bindings count for a placement on the hub, unless the question is *anew*.
+
+        They do not count either if the question has a hypothetical fleet. Raises the errors of `explaining`.
+        """
         return self.explaining(question)()
 
     def explaining(self, question: PlacementQuestion) -> Callable[[], ExplainAnswer]:

@@ -100,7 +100,10 @@ class HubExtender:
         return read_preemption(document)
 
     def filter(self, args: ExtenderRequest) -> ExtenderFilterResult:
-        """Return the candidates that the pod may be scheduled on."""
+        """Return the candidates that the pod may be scheduled on, and the reasons against the others.
+
+        A missing pod or list of candidates is reported in ``Error``.
+        """
         return filter_nodes(args, self._surroundings(), self._rules)
 
     def prioritize(self, args: ExtenderRequest) -> list[HostPriority]:
@@ -173,7 +176,7 @@ class HubExtender:
 
 
 def rules_of(settings: ExtenderSettings) -> Rules:
-    """Return the settings of the extender, ready for use."""
+    """Return the rules of the extender that the settings configure."""
     return Rules(
         cluster_labels=settings.extender_cluster_labels,
         filter_updating=settings.extender_during_update is DuringUpdate.FILTER,

@@ -72,7 +72,7 @@ class ProposedObject(NamedTuple):
 
 
 class Deleted(NamedTuple):
-    """An object that would be deleted, with the name of its kind, or the name and the group."""
+    """An object that would be deleted. *kind* is ``KIND`` or ``KIND.GROUP``."""
 
     kind: str
     name: str
@@ -219,7 +219,7 @@ def plan(
     *,
     pulse: Callable[[], None] = no_deadline,
 ) -> Plan:
-    """Return the verdicts of admission on a proposal, and its effects. See `judge_proposal`.
+    """Return the verdicts of admission on a proposal, and its effects. Raises as `judge_proposal`.
 
     *unread* are kinds that the plan depends on and that are missing in *hub*, because they cannot be listed. *pulse* is
     called repeatedly while upgrade runs are planned. An exception that it raises aborts the plan.
@@ -333,7 +333,7 @@ def _is_readable(document: JsonObject) -> bool:
 
 
 def stored(hub: DocumentSet, item: ProposedObject, audience: Audience) -> JsonObject | None:
-    """Return the object that another would replace, or None if it does not exist or is hidden from the caller."""
+    """Return the stored object that *item* would replace, or None if it does not exist or the caller may not see it."""
     if not audience.knows(item.kind.group_kind):
         return None
     return hub.find(item.kind, item.identity.name, item.identity.namespace)

@@ -78,12 +78,12 @@ def kinds_named(word: str, hub_kinds: HubKinds) -> list[Kind]:
 
 
 def unknown_member(name: str, fleet: Fleet) -> str:
-    """Return the answer to the name of a member cluster that does not exist."""
+    """Return the message about a member cluster that does not exist, with the names in the fleet."""
     return f"there is no member cluster {quote(name)}. {_listed('The fleet', fleet.names)}"
 
 
 def unknown_object(identity: ObjectKey, others: Iterable[ObjectKey]) -> str:
-    """Return the answer to the name of an object that does not exist, with the other names of its kind."""
+    """Return the message about an object that does not exist, with the names of *others*, which have its kind."""
     names = map(_qualified_name, others)
     return f"there is no {identity.kind} {quote(_qualified_name(identity))}. {_listed('Known', names)}"
 

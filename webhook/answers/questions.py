@@ -64,9 +64,11 @@ class PlacementVerdict:
     """The engine's answer to one question.
 
     Args:
-        fleet_revision: Identifies the judged state: the same question at the same revision gets the same verdict.
+        fleet_revision: Identifies the evaluated state: the same question about the hub's fleet gets the same verdict at
+            the same revision.
         policy_hash: ``sha256:…`` of the policy.
-        evaluated_at: The instant that ages are relative to. It is the same for the whole revision.
+        evaluated_at: The instant that ages are relative to: the start of the step in *fleet_revision*, or the present
+            instant for a hypothetical fleet.
         eligible: Eligible clusters, in the order of the engine (scheduling.md 13).
         rejected: Rejected clusters, by name.
         turned_away: Number of clusters of the whole fleet by the plugin that rejected them first.

@@ -311,7 +311,7 @@ class _Comparison:
 
     @cached_property
     def key(self) -> bytes:
-        """Equal for comparisons that are shown alike."""
+        """Key of the comparison. Comparisons that are shown alike have equal keys."""
         return dump_json([pair[1:] for pair in self._pairs])
 
     @property
@@ -366,7 +366,7 @@ class _HiddenPair(NamedTuple):
         return UNCHANGED if dump_json(self.before) == dump_json(self.after) else ChangeKind.CHANGED
 
     def diff(self) -> list[str]:
-        """Return the lines of a unified diff."""
+        """Return the lines of a unified diff without file names. Empty if the object is unchanged."""
         if self.change == UNCHANGED:
             return []
         before, after = (format_yaml(side).splitlines() if side else [] for side in (self.before, self.after))

@@ -95,7 +95,7 @@ class HubRuns:
         self._over[kind] = over
 
     async def catch_up(self, kinds: Container[Kind]) -> None:
-        """Parse changed runs of these kinds in small steps, so that `runs` does not block the event loop."""
+        """Parse changed upgrade runs, if requested, in small steps, so that `runs` does not block the event loop."""
         if UPGRADE_RUN in kinds:
             await self._upgrades.catch_up()
 

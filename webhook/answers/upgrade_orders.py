@@ -58,7 +58,7 @@ from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectE
 from webhook.validation.framework.context import Context
 
 REQUESTED_BY: Final = OURS + "requested-by"
-"""On a ClusterUpgradeRun or ClusterUpgradeGate: the user who gave the last order over HTTP."""
+"""Annotation of a ClusterUpgradeRun or ClusterUpgradeGate: the user who gave the last order over HTTP."""
 
 _ATTEMPTS: Final = 5
 _TOKEN_BYTES: Final = 8

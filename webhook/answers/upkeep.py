@@ -96,7 +96,7 @@ class Upkeep:
         """By member: the annotation with its version, and the parsed version."""
 
     def every(self) -> dict[str, ClusterUpkeep]:
-        """Return the upkeep of all members with known facts."""
+        """Return the upkeep of the members by name. Members without any known fact have no entry."""
         upgrades = dict(self._upgrades())
         members = {name_of(member): member for member in self._cache.list(MEMBER_CLUSTER)}
         for name in self._versions.keys() - members.keys():
@@ -105,7 +105,10 @@ class Upkeep:
         return {name: document for name, document in upkeeps if document}
 
     def one(self, name: str) -> ClusterUpkeep | None:
-        """Return the full upkeep of one member, with each of its windows, or None if nothing is known."""
+        """Return the full upkeep of one member, with its windows and planned upgrade.
+
+        None: unknown, the member has no known fact or does not exist.
+        """
         member = self._cache.get(MEMBER_CLUSTER, name)
         if member is None:
             return None
