@@ -36,7 +36,7 @@ class SiblingWorks:
     """The remaining other Works of a binding.
 
     Args:
-        holders: Object to the name of the Work that holds it.
+        holders: Name of the Work that holds each object.
         unsettled: Whether some are of another snapshot, so that their objects are not known yet.
     """
 

@@ -129,7 +129,7 @@ async def free(
         us: Identity for the mark by which the next AppliedWork of this member adopts the objects. None: unset.
 
     Raises:
-        StoreError: The member did not answer.
+        StoreError: The member refused a request or did not answer, or could not discover the API group of an object.
     """
     name, uid = applied_work["metadata"]["name"], applied_work["metadata"]["uid"]
     owned_identities = list(identities)

@@ -332,7 +332,7 @@ class Membership:
 
 
 def has_left(document: Mapping[str, Any]) -> bool:
-    """Return whether an InternalMemberCluster contains the final report of an agent that has left."""
+    """Return whether an InternalMemberCluster has the last report of an agent that left at its present generation."""
     for agent in list_at(document, "status", "agentStatus"):
         if agent.get("type") == MEMBER_AGENT:
             joined_condition: Mapping[str, Any] = next(

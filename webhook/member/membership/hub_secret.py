@@ -64,7 +64,8 @@ class HubAccess:
         """Parse a Secret.
 
         Raises:
-            InvalidSecretError: A key is missing, or its value is not base64 of text.
+            InvalidSecretError: A required key is missing, or a value is not base64 of printable ASCII text (``ca.crt``:
+                of any text).
         """
         data = dict_at(secret, "data")
         return cls(**{field: _text(data, key, is_required=field not in _OPTIONAL) for field, key in _KEYS.items()})
@@ -84,12 +85,12 @@ class HubAccess:
         return replace(self, token=token)
 
     def data(self) -> JsonObject:
-        """Return the content of the Secret."""
+        """Return ``data`` of the Secret, without empty fields."""
         values = {_KEYS[field.name]: getattr(self, field.name) for field in fields(self)}
         return {key: _encoded(value) for key, value in values.items() if value}
 
     def token_data(self) -> JsonObject:
-        """Return the part of the Secret that changes on renewal."""
+        """Return the part of ``data`` that changes on renewal."""
         return {_KEYS["token"]: _encoded(self.token)}
 
 

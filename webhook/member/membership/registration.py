@@ -58,7 +58,8 @@ async def agent_namespace(server: ApiServer, otherwise: str) -> str:
 
     Args:
         server: The member, for a SelfSubjectReview.
-        otherwise: Namespace if the agent is not a ServiceAccount, or if the API server does not serve that review.
+        otherwise: Namespace if the agent is not a ServiceAccount, or if the API server does not serve or permit that
+            review.
 
     Raises:
         StoreError: The member does not answer.
@@ -158,6 +159,8 @@ class Registration:
 
     async def release(self, hub: str) -> None:
         """Release the cluster: placed objects remain, and the next agent to join may take it over.
+
+        A no-op if the record names another agent.
 
         Raises:
             StoreError: The cluster did not answer, or did not store it.

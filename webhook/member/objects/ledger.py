@@ -37,6 +37,9 @@ async def discover_kinds(member: MemberStore, manifests: Sequence[object], *, ap
         member: The member that serves them.
         manifests: Manifests of the Work.
         applies: Whether the manifests are applied. If so, kinds of definitions among them count, too.
+
+    Raises:
+        StoreError: Discovery failed.
     """
     definitions = [
         manifest
@@ -118,7 +121,13 @@ async def still_answers(member: MemberStore, owner: JsonObject) -> None:
 async def served_kinds(
     identities: Sequence[ManifestIdentity], member: MemberStore
 ) -> list[tuple[ManifestIdentity, Kind]]:
-    """Return the objects whose kinds the member serves. The others were deleted with their definitions."""
+    """Return the objects whose kinds the member serves. Discovery is refreshed once if it lacks one of them.
+
+    The others were deleted with their definitions, or their group failed discovery (`unanswered`).
+
+    Raises:
+        StoreError: Discovery failed.
+    """
     if any((identity.group, identity.kind) not in member.served.kinds for identity in identities):
         await member.served.refresh()
     kinds = member.served.kinds
@@ -166,6 +175,9 @@ async def write_ahead(
     """Record in the Work's status which objects are about to be applied for the first time.
 
     After a crash, the next pass knows which objects this one may have left on the member.
+
+    Raises:
+        StoreError: The hub did not answer, or another client has written the Work since it was read.
     """
     manifests = [item for item in items if isinstance(item, Manifest)]
     identifiers = [manifest_result(item, ManifestReason.PREPARING_TO_PROCESS, "").identifier() for item in manifests]
@@ -173,7 +185,11 @@ async def write_ahead(
 
 
 async def remember(work: JsonObject, owner: JsonObject, hub: Store, now: datetime) -> JsonObject:
-    """Copy objects that only its AppliedWork lists into the Work's status, before the AppliedWork is deleted."""
+    """Copy objects that only its AppliedWork lists into the Work's status, before the AppliedWork is deleted.
+
+    Raises:
+        StoreError: The hub did not answer, or another client has written the Work since it was read.
+    """
     previous = list_at(owner, "status", "appliedResources")
     identifiers = [{name: value for name, value in entry.items() if name != "uid"} for entry in previous]
     return await _announced(work, identifiers, hub, now)

@@ -166,7 +166,7 @@ def read_node(document: Mapping[str, Any]) -> _NodeCapacity:
 
 
 def read_pod(document: Mapping[str, Any]) -> Amounts | None:
-    """Return the resources that a pod requests from its node, or None if it does not count."""
+    """Return the resources that a pod requests from its node, or None if it has no node or has ended."""
     spec = spec_of(document)
     if not spec.get("nodeName") or status_of(document).get("phase") in _ENDED:
         return None

@@ -115,7 +115,7 @@ async def list_and_watch(
         on_list: Called with all objects.
         changed: Called with each later change, except for bookmarks.
         namespace: Only objects in this namespace.
-        labels: Only objects with these labels.
+        labels: Only objects with these labels are listed. The watch ignores them.
 
     Raises:
         StoreError: The objects cannot be read, or the watch must be restarted with a list.

@@ -60,7 +60,13 @@ async def is_held(
 
 
 async def note_applied(work: JsonObject, owner: JsonObject, member: MemberStore) -> None:
-    """Record on the AppliedWork which Work was applied. Call it after the hub has stored the Work's status."""
+    """Record on the AppliedWork which Work was applied. Call it after the hub has stored the Work's status.
+
+    A no-op if that is recorded already, or if the AppliedWork was recreated.
+
+    Raises:
+        StoreError: The member did not answer, or other clients keep writing the AppliedWork.
+    """
     if with_applied(owner, work) is None:
         return
 
