@@ -75,6 +75,8 @@ POWERFUL_GROUPS: Final = frozenset(
 def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tuple[Access, ...]:
     """Return the rights that the author of a write needs, empty if no rights need to be reviewed.
 
+    Of more than `MOST_REVIEWED` rights, only one more than that is returned: too many are not reviewed at all.
+
     Args:
         request: ``request`` of a review, unvalidated.
         user: Its author.

@@ -101,6 +101,6 @@ def find(group: str, version: str, kind: str) -> Admitted | None:
 
 
 def has_rules(document: JsonObject) -> bool:
-    """Return whether admission has rules for the kind of an object."""
+    """Return whether admission has rules for the kind of an object, in its version."""
     group, _, version = str(document.get("apiVersion", "")).rpartition("/")
     return find(group, version, str(document.get("kind", ""))) is not None

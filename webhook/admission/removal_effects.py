@@ -124,6 +124,9 @@ def removal_losses(
 ) -> tuple[PlacementLoss, ...]:
     """Return the content that placements lose by a write, according to the cache.
 
+    Empty for writes of the loop and of `PASSING_USERS`, and for an object that is already being deleted. Losses that
+    cannot be determined now are left out: the loop judges what is stored.
+
     Args:
         request: Request of a review, unchecked.
         context: The hub, the user and the policy.

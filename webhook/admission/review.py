@@ -123,10 +123,10 @@ def parse_json(body: bytes, most_values: int | None = None) -> Any:
 def _has_more_values(body: bytes, most: int) -> bool:
     """Return whether *body* has more than *most* values. Runs before the parser, which blocks the event loop.
 
-    An empty list or object counts twice.
-    Values are counted by the characters that separate and open them. Strings may contain the same characters. If that
-    could change the result, strings are dropped, unless they alone are too many. Each step is linear in the body, even
-    if a string is not closed. A regular expression for strings would not be.
+    Values are counted by the characters that separate and open them, so an empty list or object counts twice. Strings
+    may contain the same characters. If that could change the result, strings are dropped, unless they alone are too
+    many. Each step is linear in the body, even if a string is not closed. A regular expression for strings would not
+    be.
 
     Example: ``{"data": {"a": ",,,,,,"}}`` has 3 values, but 6 commas in a string and 2 braces.
     """
