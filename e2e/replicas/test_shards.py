@@ -182,7 +182,7 @@ def test_a_killed_replica_s_share_moves_and_no_object_ever_has_two_writers(hub, 
 
 
 def silent(stranger: Reconciler) -> str:
-    words = "replicas with 3 shards are active by this Lease, and this replica has 2 shards"
+    words = "replicas with 3 shards hold this Lease, and this replica has 2 shards"
     return "" if words in stranger.program.last_words() else "it does not say it"
 
 

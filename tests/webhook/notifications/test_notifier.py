@@ -216,7 +216,7 @@ async def test_a_secret_that_is_renewed_signs_from_then_on(tmp_path):
     ("file", "content", "message"),
     [
         pytest.param("secret", "short\n", "NOTIFICATIONS_SECRET_FILE.*line 1", id="secret"),
-        pytest.param("ca.crt", "no certificate", "NOTIFICATIONS_CA.*holds no certificates in PEM", id="authority"),
+        pytest.param("ca.crt", "no certificate", "NOTIFICATIONS_CA.*must contain certificates in PEM", id="authority"),
     ],
 )
 async def test_files_that_cannot_be_used_are_found_at_the_start(tmp_path, file, content, message):

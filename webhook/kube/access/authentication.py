@@ -120,5 +120,7 @@ class HubAuthorities:
             raise CertificateError(f"{location}: {error}") from error
         pem = text_at(document, "data", KEY)
         if not pem.strip():
-            raise CertificateError(f"{location}: has no {KEY}; the hub accepts no client certificates")
+            raise CertificateError(
+                f"{location}: has no {KEY}. Start kube-apiserver with --client-ca-file, or disable client certificates"
+            )
         return pem.encode()

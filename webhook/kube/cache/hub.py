@@ -402,12 +402,12 @@ class Hub:
                 self._wake.set()
 
 
-async def run_concurrently(doings: Iterable[Awaitable[object]]) -> None:
+async def run_concurrently(awaitables: Iterable[Awaitable[object]]) -> None:
     """Wait until all awaitables have finished, then raise the first error, if any.
 
     A bare gather would raise at the first error, and leave the other writes running without an owner.
     """
-    results: Sequence[object] = await asyncio.gather(*doings, return_exceptions=True)
+    results: Sequence[object] = await asyncio.gather(*awaitables, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result

@@ -139,9 +139,12 @@ class HubHttp:
             return Reply(response.status, body, tuple(warnings), retry_after)
 
         try:
-            async with self._turns, asyncio.timeout(seconds):
+            async with self._turns, asyncio.timeout(seconds) as limit:
                 return await _in_thread(ask)
         except (HTTPError, OSError) as error:
+            if limit.expired():
+                reason = f"timed out after {seconds:g} s"
+                raise UnavailableError(f"{self.address} does not answer {method} {path}: {reason}") from error
             raise self._unavailable(method, path, error) from _cause(error)
 
     @asynccontextmanager

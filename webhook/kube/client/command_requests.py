@@ -11,7 +11,6 @@ from scorer.api.unstructured.json_object import JsonObject, dump_json
 from webhook.kube.client.cli_client import HubHttp
 from webhook.kube.client.paths import ApiPath
 from webhook.kube.client.responses import REQUEST_SECONDS, decode, error_of, retry_after
-from webhook.kube.ports import UnavailableError
 
 
 class CommandRequests:
@@ -39,11 +38,7 @@ class CommandRequests:
         if fence is not None:
             fence()
         content = None if body is None else dump_json(body)
-        try:
-            reply = await self._http.send(method, path, content, query, content_type, seconds)
-        except TimeoutError as error:
-            reason = f"no answer within {seconds:g} s"
-            raise UnavailableError(f"{self._http.address} does not answer {method} {path}: {reason}") from error
+        reply = await self._http.send(method, path, content, query, content_type, seconds)
         document = decode(reply.content)
         if reply.status >= 300:
             raise error_of(reply.status, document, reply.content, retry_after(reply.retry_after, document))

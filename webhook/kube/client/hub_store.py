@@ -73,7 +73,7 @@ class HubStore:
             path = path_of_object(kind, key)
         except InvalidObjectError as error:  # no object can have that name
             raise NotFoundError(str(error)) from error
-        return self._read(await self._ask(path))
+        return self._read(await self._ask(path), f"GET {path}")
 
     async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """See `webhook.kube.ports.Store`."""
@@ -95,7 +95,7 @@ class HubStore:
         path = path_of(kind, namespace or "")
         while True:
             page = await self._ask(path, query)
-            metadata = _metadata(page, path)
+            metadata = _metadata(page, f"GET {path}")
             items = tuple(self._typed(kind, item) for item in page.get("items") or ())
             yield Listing(items, str(metadata["resourceVersion"]))
             if not metadata.get("continue"):
@@ -113,9 +113,10 @@ class HubStore:
                 "resourceVersion": since,
                 "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 - spreads load, hides nothing
             }
-            async for event, more in self._server.watch(path_of(kind, namespace or ""), query):
+            path = path_of(kind, namespace or "")
+            async for event, more in self._server.watch(path, query):
                 document = event["object"]
-                since = str(_metadata(document, "an event")["resourceVersion"])  # the next watch resumes here
+                since = str(_metadata(document, f"the watch of {path}")["resourceVersion"])  # the next one resumes here
                 yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since, more)
             if loop.time() - start < SHORTEST_WATCH_SECONDS:  # a server that ends every watch immediately
                 await asyncio.sleep(SHORTEST_WATCH_SECONDS)
@@ -139,7 +140,8 @@ class HubStore:
         path = path_of_object(kind, key_of(document))
         change = {"metadata": metadata}
         return self._read(
-            await self._server.request("PATCH", path, change, content_type=MERGE_PATCH, fence=self._fence)
+            await self._server.request("PATCH", path, change, content_type=MERGE_PATCH, fence=self._fence),
+            f"PATCH {path}",
         )
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
@@ -171,15 +173,17 @@ class HubStore:
         query = {"fieldManager": manager, "force": "true" if force else "false"}
         if dry_run:
             query["dryRun"] = "All"
+        path = path_of_object(kind, key_of(document))
         return self._read(
             await self._server.request(
                 "PATCH",
-                path_of_object(kind, key_of(document)),
+                path,
                 document,
                 query=query,
                 content_type="application/apply-patch+yaml",
                 fence=self._fence,
-            )
+            ),
+            f"PATCH {path}",
         )
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "") -> None:
@@ -206,16 +210,16 @@ class HubStore:
         return await self._server.request("GET", path, query=query, seconds=last)
 
     async def _write(self, method: str, path: ApiPath, document: JsonObject) -> JsonObject:
-        return self._read(await self._server.request(method, path, document, fence=self._fence))
+        return self._read(await self._server.request(method, path, document, fence=self._fence), f"{method} {path}")
 
     def _typed(self, kind: Kind, document: JsonObject) -> JsonObject:
         """Return an item of a list with its type, which lists of built-in kinds omit."""
         document.setdefault("apiVersion", kind.api_version)
         document.setdefault("kind", kind.kind)
-        return self._read(document)
+        return self._read(document, f"a list or watch of {kind.resource}")
 
-    def _read(self, document: JsonObject) -> JsonObject:
-        metadata = _metadata(document, "a request")
+    def _read(self, document: JsonObject, request: str) -> JsonObject:
+        metadata = _metadata(document, request)
         if not self._keep_managers and group_kind(document) not in WITH_MANAGERS:
             metadata.pop("managedFields", None)
         return document

@@ -148,7 +148,8 @@ class Leader(LeaseClient):
         if parts is None:
             return ""
         return (
-            f"replicas with {parts} shards hold it. This replica has 1 shard, and remains idle until they have stopped"
+            f"replicas with {parts} shards hold this Lease, and this replica has 1 shard. It remains idle until all of "
+            "them have the same number (--shards)"
         )
 
     async def _take(self) -> float | None:

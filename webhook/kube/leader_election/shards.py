@@ -243,10 +243,10 @@ class Shards(LeaseClient):
         self.clash = parts or 1
         if excess := excess_of({"spec": self._strangers.spec}):
             return excess
-        others = f"replicas with {parts} shards are active" if parts else f"{holder} is active alone, with 1 shard,"
+        others = f"replicas with {parts} shards hold" if parts else f"{holder}, with 1 shard, holds"
         return (
-            f"{others} by this Lease, and this replica has {self.count} shards: it remains idle until they have "
-            "stopped or have the same number"
+            f"{others} this Lease, and this replica has {self.count} shards. It remains idle until all of them have "
+            "the same number (--shards)"
         )
 
     def _others(self, record: JsonObject | None) -> dict[str, _ReplicaEntry]:

@@ -73,7 +73,10 @@ class LeaseTimes:
     def __post_init__(self) -> None:
         # renew + stop < lease: the work of the old leader has stopped before another candidate may acquire the Lease.
         if not 0 < self.retry * 1.2 < self.renew or not self.renew + self.stop < self.lease or self.call <= 0:
-            raise ValueError(f"{self}: retry must be less than renew, and renew and stop together less than lease")
+            raise ValueError(
+                f"{self}: retry must be positive and 1.2 times retry less than renew, renew and stop together must be "
+                "less than lease, and call must be positive"
+            )
         if self.lease > LONGEST_LEASE:
             raise ValueError(f"{self}: lease must be at most {LONGEST_LEASE:g}")
 
@@ -228,7 +231,10 @@ class LeaseClient:
         if isinstance(error, NotServedError):
             return f"the hub does not serve Leases ({LEASE.api_version}): {error}"
         if isinstance(error, NotFoundError):
-            return f"there is no namespace {namespace!r} for the Lease {self._lease.name}. Create it, or set another"
+            return (
+                f"there is no namespace {namespace!r} for the Lease {self._lease.name}. Create it, or set namespace to "
+                "another one"
+            )
         if isinstance(error, ForbiddenError):
             return f"not allowed to use the Lease {self._lease.name} in namespace {namespace!r}: {error}"
         if isinstance(error, TimeoutError):

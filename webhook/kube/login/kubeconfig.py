@@ -143,7 +143,7 @@ class Kubeconfig:
         if document is None and not content.strip():
             document = {}
         if not isinstance(document, dict):
-            raise ConfigurationError(f"kubeconfig {file}: is not a kubeconfig")
+            raise ConfigurationError(f"kubeconfig {file}: must be an object with clusters, users and contexts")
         return cls(file, document)
 
     @property

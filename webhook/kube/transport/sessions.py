@@ -53,7 +53,7 @@ def trust_in(ca: Path | None, setting: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cadata=None if ca is None else read_bounded(ca).decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        raise SettingsError(f"{setting_text}: holds no certificates in PEM") from error
+        raise SettingsError(f"{setting_text}: must contain certificates in PEM") from error
     except OSError as error:
         raise SettingsError(f"{setting_text}: {error.strerror}") from error
 

@@ -60,7 +60,11 @@ def test_a_server_without_a_token_needs_one(tmp_path, server):
     [
         pytest.param(None, "no such file, so no hub is known. Start a hub with: harbormaster up --data", id="missing"),
         pytest.param("{", "is not YAML: ", id="not-yaml"),
-        pytest.param("[]", "is not a kubeconfig. Start a hub with: harbormaster up --data", id="no-object"),
+        pytest.param(
+            "[]",
+            "must be an object with clusters, users and contexts. Start a hub with: harbormaster up --data",
+            id="no-object",
+        ),
         pytest.param("{}", "has no current context", id="empty"),
         pytest.param("{}".ljust(2**20 + 1), "larger than 1048576 bytes", id="too-large"),
     ],

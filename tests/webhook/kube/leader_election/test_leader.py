@@ -337,7 +337,7 @@ def test_replicas_that_share_the_work_are_waited_for_and_named_with_both_counts(
             for turn in range(10):
                 await asyncio.sleep(5)
                 assert not b.may_write
-                assert "replicas with 3 shards hold it. This replica has 1 shard" in b.elector.trouble
+                assert "replicas with 3 shards hold this Lease, and this replica has 1 shard" in b.elector.trouble
                 spec = {**document["spec"], "leaseTransitions": turn}
                 document = await store.replace(LEASE, {**document, "spec": spec})
             await asyncio.sleep(20)
@@ -348,7 +348,7 @@ def test_replicas_that_share_the_work_are_waited_for_and_named_with_both_counts(
 
 
 def test_times_that_would_let_two_lead_are_refused():
-    with pytest.raises(ValueError, match="renew and stop together less than lease"):
+    with pytest.raises(ValueError, match="renew and stop together must be less than lease"):
         LeaseTimes(lease=15, renew=13, stop=3)
 
 

@@ -372,7 +372,7 @@ def test_replicas_of_another_count_are_waited_for_and_named_with_both_counts():
                 await asyncio.sleep(1)
                 assert not c.may_write
                 assert divided(2, a, b)
-            assert "replicas with 2 shards are active by this Lease, and this replica has 3 shards" in c.elector.trouble
+            assert "replicas with 2 shards hold this Lease, and this replica has 3 shards" in c.elector.trouble
             assert c.elector.clash == 2
             await a.stop()
             await asyncio.sleep(10)
@@ -419,7 +419,7 @@ def test_a_leader_and_shards_wait_for_one_another():
                 await asyncio.sleep(1)
                 assert alone.leading
                 assert not a.may_write
-            assert "alone is active alone, with 1 shard, by this Lease, and this replica has 2" in a.elector.trouble
+            assert "alone, with 1 shard, holds this Lease, and this replica has 2" in a.elector.trouble
             assert a.elector.clash == 1
             leading.cancel()
             await asyncio.wait([leading])
