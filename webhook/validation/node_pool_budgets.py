@@ -51,7 +51,7 @@ class BudgetHint(FieldWarning):
 
 
 def validate_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[Finding]:
-    """Check each budget and, if all are valid, their combination."""
+    """Check each budget, and warn about suspicious ones. Combinations are checked only if all budgets are valid."""
     understood = True
     for index, budget in enumerate(budgets):
         for finding in validate_budget(budget, at / index):

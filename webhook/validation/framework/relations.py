@@ -32,7 +32,11 @@ def family_of(document: JsonObject) -> Family:
 
 
 def children(kind: Kind, name: str, namespace: str, context: Context) -> Collection[JsonObject]:
-    """Return the snapshots or bindings of a placement."""
+    """Return the snapshots or bindings of a placement.
+
+    Raises:
+        UnknownStateError: The hub cannot list the objects of *kind*.
+    """
     return context.hub.labelled(kind, PARENT_PLACEMENT, name, namespace)
 
 

@@ -108,7 +108,11 @@ def rules_of(function: object) -> tuple[Rule, ...]:
 
 
 def pick(rules: Iterable[Rule], *ids: str) -> tuple[Rule, ...]:
-    """Return the *rules* with these *ids*. All of them must exist."""
+    """Return the *rules* with these *ids*.
+
+    Raises:
+        KeyError: No rule has one of the *ids*.
+    """
     by_id = {rule.id: rule for rule in rules}
     return tuple(by_id[rule_id] for rule_id in ids)
 

@@ -144,7 +144,7 @@ class ReviewedWrite:
 
     @property
     def subject(self) -> JsonObject:
-        """The new object, or the stored one on DELETE."""
+        """The new object, else the stored one, else an empty object."""
         return self.new or self.old or {}
 
 
@@ -183,7 +183,7 @@ def _is_in_user_namespace(write: ReviewedWrite, context: Context) -> bool:
 
 @enforces(*pick(RULES, "G-04"))
 def guard_definition(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Only admins, not service accounts, write definitions of fleet kinds (G-04)."""
+    """Only admins write definitions of the fleet's API groups (G-04)."""
     if not context.settings.guard_rail or write.operation not in {"CREATE", "UPDATE", "DELETE"}:
         return
     group = name_of(write.subject).partition(".")[2]
@@ -310,7 +310,7 @@ def guard_binding_state(write: ReviewedWrite, context: Context) -> Iterator[str]
 
 @enforces(*pick(RULES, "X-50"))
 def guard_approval(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Only the run's controller creates approval requests: one created in advance could already be approved (X-50)."""
+    """Users must not create approval requests: one created in advance could already be approved (X-50)."""
     del context
     if write.operation == "CREATE" and not write.subresource:
         yield "only harbormaster may create approval requests. Approve the one that it creates"

@@ -60,7 +60,7 @@ def run_checks(
 
 
 def timed(items: Iterable[Item], context: Context) -> Iterator[Item]:
-    """Yield *items*, and check the deadline at intervals. For loops over all objects of a kind.
+    """Yield *items*, and check the deadline every `_STRIDE` items. For loops over all objects of a kind.
 
     Raises:
         OutOfTimeError: The deadline has passed.
@@ -93,12 +93,12 @@ def _read_selector(text: bytes) -> LabelSelector:
 
 
 def with_names(text: str, names: Collection[str], room: int, total: int | None = None) -> str:
-    """Return ``text: a, b and 3 more``: as many sorted names as fit in *room* characters.
+    """Return ``text: a, b and 3 more``, with as many sorted names as fit in *room* characters, or *text* if none fits.
 
     Args:
         text: The message about the names.
         names: Names that may be listed.
-        room: Maximum number of characters of the result, if *text* alone fits.
+        room: Maximum number of characters of the result. *text* alone may be longer.
         total: Number of objects, named or not. None means the number of *names*.
     """
     total = len(names) if total is None else total

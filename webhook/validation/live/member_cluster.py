@@ -77,7 +77,10 @@ def _bindings_of(cluster: str, context: Context) -> Iterator[tuple[Family, JsonO
 
 
 def _tolerations(family: Family, binding: JsonObject, context: Context) -> tuple[Toleration, ...] | None:
-    """Return the tolerations of a binding's placement. None: unknown, or the placement is missing or ignores taints."""
+    """Return the tolerations of a binding's placement.
+
+    The result is None if the placement does not exist, is PickFixed, or has a malformed toleration.
+    """
     ref = family.parent(binding)
     placement = context.hub.get(family.placement, ref.name, ref.namespace)
     if placement is None or placement_type_of(placement) == "PickFixed":

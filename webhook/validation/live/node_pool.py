@@ -69,7 +69,7 @@ def warn_about_cascade(
 def warn_about_class_drift(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """An update drifts nodes (K-45), more than a budget allows in a day (K-42), or changes a valid subnet (K-46).
+    """An update drifts nodes (K-45), more than budgets allow in a day (K-42), or moves nodes to another subnet (K-46).
 
     The budgets are those of each pool that uses the class.
     """
@@ -105,7 +105,7 @@ def warn_about_class_drift(
 def _drift_beyond_budgets(
     pools: Mapping[str, JsonObject], claims: Iterable[JsonObject], context: Context
 ) -> Iterator[FieldWarning]:
-    """Warn about each pool whose budgets allow fewer nodes in a day than all of its *claims*."""
+    """Warn about each pool whose budgets do not allow the drift of all its *claims*, except drifted ones, in a day."""
     from scorer.node_disruption.simulation.pool_changes import forecast, is_drifted
 
     by_pool: dict[str, list[JsonObject]] = {}
@@ -128,7 +128,7 @@ def _claims(pools: Collection[str], context: Context) -> Sequence[JsonObject]:
     """Return the claims of *pools*, except claims that are being deleted.
 
     Raises:
-        UnknownStateError: The hub has too many claims for a review.
+        UnknownStateError: The claims on the hub are unknown, or more than `MOST_CLAIMS`.
     """
     claims = context.hub.list(NODE_CLAIM)
     if len(claims) > MOST_CLAIMS:
@@ -144,7 +144,7 @@ def _read(document: JsonObject) -> NodePool:
 
 
 def _pools_of(node_class: JsonObject, context: Context) -> dict[str, JsonObject]:
-    """Return the pools that name a class, by name."""
+    """Return the pools that refer to a class, by name. At most `MOST_CLAIMS` pools are read."""
     pools: dict[str, JsonObject] = {}
     for document in islice(context.hub.list(NODE_POOL), MOST_CLAIMS):
         reference = dict_at(document, "spec", "template", "spec", "nodeClassRef")

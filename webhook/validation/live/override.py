@@ -1,7 +1,7 @@
 """Live checks on ClusterResourceOverride and ResourceOverride.
 
-The content of a placement is the content of its latest complete snapshot, and the known objects on the hub that it
-selects: after a write, the loop takes a while to create the next snapshot.
+The content of a placement is that of its latest complete snapshot, plus the known objects on the hub that it selects.
+The objects count because the loop creates the next snapshot only a while after a write.
 
 Source: placement-api.md 10.3.
 """
@@ -83,7 +83,7 @@ def _cluster_labels(override: JsonObject, context: Context) -> Collection[Mappin
 
 
 class _PlacedContent:
-    """Content of placements, as far as one override may select it."""
+    """The objects of placements that one override may select."""
 
     def __init__(self, override: JsonObject, context: Context) -> None:
         self._override = override
@@ -96,9 +96,9 @@ class _PlacedContent:
         self._with_content = {family: self._snapshotted(family) for family in FAMILIES}
 
     def of_placements(self) -> list[PlacedTargets]:
-        """Return the content of placements, those that the override is for first, until each target is placed.
+        """Return the targets in the content of each placement. The placements that the override is for come first.
 
-        Other placements are only read to name those that place an unreached target.
+        The search ends when these place every target. Other placements are only read to name those that place the rest.
 
         Raises:
             UnknownStateError: The placements, or the content of one that the override is for, are unknown.
@@ -190,7 +190,7 @@ class _PlacedContent:
             return None
 
     def _selectable(self) -> Iterator[tuple[tuple[str, str], Kind]]:
-        """Yield the kinds that the override selects, and those of Namespaces and envelopes."""
+        """Yield the served kinds that the override can select, and the kinds of Namespaces and envelopes."""
         for kind in (NAMESPACE, ENVELOPE, NAMESPACED_ENVELOPE):
             yield kind.group_kind, kind
         for target in self._targets:
@@ -199,7 +199,10 @@ class _PlacedContent:
                 yield served.group_kind, served
 
     def _focused(self) -> DocumentInventory | None:
-        """Return the objects of the hub that the override selects, or that have similar names. None: unknown."""
+        """Return the objects of the hub that the override selects, or those of similar names, and the envelopes.
+
+        None: unknown, or the namespace of the override does not exist.
+        """
         hub, documents = self._context.hub, []
         try:
             if self._namespace:
@@ -217,7 +220,7 @@ class _PlacedContent:
         return DocumentInventory(documents)
 
     def _similar(self, kind: Kind, name: str) -> Sequence[JsonObject]:
-        """Return the object of a name. If it does not exist, those of the most similar names."""
+        """Return the object with a name. If it does not exist, return those with the most similar names."""
         hub = self._context.hub
         if (exact := hub.get(kind, name, self._namespace)) is not None:
             return [exact]

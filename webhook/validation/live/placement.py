@@ -97,7 +97,7 @@ def _of_this_fleet(_fleet: Fleet) -> dict[bytes, str]:
 
 
 def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet, context: Context) -> str:
-    """Return the message about the number of a PickN policy, empty if there are enough clusters."""
+    """Return the warning about the number of clusters of a PickN policy, empty if enough clusters match."""
     failed = fleet.eligibility.failed
     joined = (failed != LEAVING) & (failed != NOT_JOINED)
     count = int(np.count_nonzero(joined))
@@ -122,7 +122,11 @@ def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet
 
 
 def _text_of(policy: JsonObject) -> bytes:
-    """Return a policy as JSON, the cache key of results about it. Few policies differ, so results are cached."""
+    """Return a policy as JSON, the cache key of results about it. Few policies differ, so results are cached.
+
+    Raises:
+        UnknownStateError: The policy cannot be written as JSON.
+    """
     try:
         return orjson.dumps(policy)
     except orjson.JSONEncodeError as error:
@@ -154,9 +158,9 @@ def warn_about_unknown_clusters(
 def warn_about_unknown_properties(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """No member reports a compared property, and it is not well known (X-08).
+    """No member reports a property that a term compares or sorts by, and it is not well known (X-08).
 
-    There is no verdict while some member has never reported, or while no member reports any property.
+    There is no warning while some member has never reported, or while no member reports any property.
     """
     policy = dict_at(document, "spec", "policy")
     text = _text_of(policy)
@@ -327,7 +331,7 @@ def _planned(document: JsonObject, context: Context) -> frozenset[str]:
 
 
 def _fitting(placements: Collection[JsonObject], named: JsonObject, context: Context) -> Iterator[JsonObject]:
-    """Yield the placements with a label selector that matches the object that *named* selects."""
+    """Yield the *placements* with a term that selects, by labels, the object of *named*."""
     labels = _labels_on_hub(named, context) if placements else None
     if labels is None:
         return
@@ -347,7 +351,7 @@ def _fits_labels(term: JsonObject, labels: Mapping[str, str]) -> bool:
 
 
 def _labels_on_hub(named: JsonObject, context: Context) -> Mapping[str, str] | None:
-    """Return the labels of a cluster-scoped object on the hub. None: unknown, or the object does not exist."""
+    """Return the labels on the hub of the object of *named*, None if it is namespaced, unknown or does not exist."""
     kind = context.kinds.find(text_at(named, "group"), text_at(named, "kind"))
     if kind is None or kind.namespaced:
         return None

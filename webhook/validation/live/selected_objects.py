@@ -22,7 +22,7 @@ from webhook.validation.placement.rules import SELECTORS
 def warn_about_jobs_with_a_ttl(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A selected Job with a TTL is deleted on the member after it has finished, and is not created again (X-37)."""
+    """A selected Job has a TTL: members delete it when it has finished, and run it again only if it changes (X-37)."""
     if not context.hub.list(JOB):
         return
     before = dicts_at(old, "spec", "resourceSelectors")
@@ -56,7 +56,11 @@ def _jobs(term: JsonObject, home: str, context: Context) -> Iterator[JsonObject]
 
 
 def _matcher(term: JsonObject) -> Callable[[JsonObject], bool]:
-    """Return a predicate for the objects that a term selects. Raises `UnknownStateError` if it is malformed."""
+    """Return a predicate for the objects that a term selects.
+
+    Raises:
+        UnknownStateError: The label selector of the term is malformed.
+    """
     if name := text_at(term, "name"):
         return lambda document: name == name_of(document)
     selector = selector_of(term)

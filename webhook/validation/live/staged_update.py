@@ -43,8 +43,8 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
     """Member clusters are in several stages or in none, or cannot be sorted (X-35).
 
-    Checks the clusters of placements whose strategy type is External. Without such clusters, all are checked, but may
-    be in no stage, because many strategies are for a part of the fleet.
+    Checks the clusters of placements whose strategy type is External. If these are none or unknown, all clusters are
+    checked, but may be in no stage, because many strategies are for a part of the fleet.
     """
     if document is None:
         return
@@ -106,7 +106,10 @@ def _has_integer(fleet: Fleet, key: str) -> BoolColumn:
 
 
 def warn_about_use(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """A strategy is changed or deleted while unfinished runs use it (X-36). A started run keeps its own copy."""
+    """A strategy is changed while started runs use it, or deleted while unfinished runs use it (X-36).
+
+    Started runs keep their own copy. A change needs no warning if no run has started: the runs will follow the change.
+    """
     if old is None:
         return
     family, name, namespace = family_of(old), name_of(old), namespace_of(old)
@@ -184,9 +187,10 @@ def warn_about_analysis(
 def warn_about_other_runs(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A run is created or started while another run of the placement is unfinished: both would abort (X-43).
+    """A run is created, or updated in state Run, while another run of the placement is unfinished (X-43).
 
-    Only a warning, because the cache may not yet show that another run was created or has finished.
+    Concurrent runs can abort each other. Only a warning, because the cache may not yet show that another run was
+    created or has finished.
     """
     if document is None or (old is not None and text_at(document, "spec", "state") != "Run"):
         return

@@ -197,7 +197,11 @@ def _is_asked(document: JsonObject, old: JsonObject | None) -> bool:
 
 
 def _sequence(spec: UpgradeRunSpec, context: Context) -> StrategySpec:
-    """Return the stages that a run would follow. Raises `UnknownStateError` if its strategy does not exist."""
+    """Return the stages that a run would follow.
+
+    Raises:
+        UnknownStateError: Its strategy does not exist, is unknown or is malformed.
+    """
     if spec.strategy is not None:
         return spec.strategy
     if spec.strategy_ref is None:
@@ -209,7 +213,11 @@ def _sequence(spec: UpgradeRunSpec, context: Context) -> StrategySpec:
 
 
 def _narrowed(spec: UpgradeRunSpec, context: Context) -> list[Member]:
-    """Return the members that match the selector of a run, or all without a selector."""
+    """Return the members that match the selector of a run, or all without a selector.
+
+    Raises:
+        UnknownStateError: The selector is malformed, or the members are unknown.
+    """
     try:
         return [
             member
@@ -221,7 +229,7 @@ def _narrowed(spec: UpgradeRunSpec, context: Context) -> list[Member]:
 
 
 def _members(context: Context) -> list[Member]:
-    """Return the members that can take part in runs."""
+    """Return the members that have joined and are not being deleted."""
     return [read_member(document, _NO_WINDOWS, None) for document in _documents(context).values()]
 
 

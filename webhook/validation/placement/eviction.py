@@ -37,7 +37,7 @@ SHAPE_RULES: Final = shape_rules(RULES)
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong with an eviction."""
+    """Yield the errors and warnings of an eviction."""
     reading = read_object(ClusterResourcePlacementEviction, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

@@ -258,7 +258,10 @@ def has_plain_metadata(wish: Mapping[str, Any]) -> bool:
 
 
 def rest_of(spec: Any) -> bytes | None:
-    """Return a spec without its resource selectors as JSON. None: unknown, because it has none or is not JSON."""
+    """Return a spec without its resource selectors as JSON.
+
+    The result is None if the spec is not an object, has no resource selectors, or cannot be written as JSON.
+    """
     if not isinstance(spec, dict) or "resourceSelectors" not in spec:
         return None
     try:

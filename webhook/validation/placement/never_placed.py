@@ -52,7 +52,10 @@ def is_never_written_to(namespace: str, context: Context) -> bool:
 
 
 def reserved_reason(group: str, kind: str, name: str) -> str:
-    """Return why an object is never placed, unlike others of its kind (X-02). Empty if it may be placed."""
+    """Return why an object is never placed, unlike others of its kind (X-02). Empty if it may be placed.
+
+    Always empty for the fleet's own API groups, which `is_never_placed` covers.
+    """
     return "" if is_fleet_group(group) else exclusion_reason(group, kind, name)
 
 

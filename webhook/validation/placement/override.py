@@ -415,7 +415,7 @@ def _object(selector: Selector) -> _SelectorKey:
 
 
 def _objects_of(override: JsonObject, field: str) -> Iterator[_SelectorKey]:
-    """Yield the objects that a stored override selects. Unreadable selectors are skipped."""
+    """Yield the objects that a stored override selects. Absent fields are empty."""
     for selector in dicts_at(override, "spec", field):
         group, version, kind, name = (str(selector.get(key, "")) for key in ("group", "version", "kind", "name"))
         yield group, version, kind, name

@@ -157,7 +157,7 @@ def validate_ignored_overrides(metadata: ObjectMeta, *, namespaced: bool) -> Ite
 
 
 def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) -> Iterator[Finding]:
-    """Yield the findings that need only the new spec. *namespaced*: whether it is that of a ResourcePlacement."""
+    """Yield the findings that need only the new spec. *namespaced*: whether the placement is a ResourcePlacement."""
     yield from validate_resource_selectors(spec.resource_selectors, context, namespaced=namespaced)
     yield from validate_reporting_scope(spec, namespaced=namespaced)
     if spec.policy is not None:

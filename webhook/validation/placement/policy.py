@@ -190,7 +190,7 @@ def validate_tolerations(tolerations: Sequence[Toleration]) -> Iterator[FieldErr
 
 
 def validate_toleration(toleration: Toleration, at: FieldPath) -> Iterator[FieldError]:
-    """A toleration with Exists has no value, and one with Equal has a key and a label value (P-39 to P-43)."""
+    """Operator and effect are known. Exists takes no value, Equal requires a key and a label value (P-39 to P-43)."""
     if toleration.operator not in {"Equal", "Exists"}:
         yield not_supported(at / "operator", toleration.operator, ("Equal", "Exists"), "P-43")
     if "effect" in toleration.model_fields_set and toleration.effect != "NoSchedule":

@@ -128,7 +128,7 @@ def validate_namespace_with_selectors(
 
 
 def validate_distinct_terms(terms: Sequence[ResourceSelectorTerm]) -> Iterator[FieldError]:
-    """No object is listed twice, because the rollout would fail with a duplicate resource (X-04)."""
+    """No two terms without a labelSelector are the same: the rollout would fail with a duplicate resource (X-04)."""
     visited: set[tuple[str, str, str, str]] = set()
     for i, term in enumerate(terms):
         if term.label_selector is not None:
@@ -141,7 +141,7 @@ def validate_distinct_terms(terms: Sequence[ResourceSelectorTerm]) -> Iterator[F
 
 
 def validate_reporting_scope(spec: PlacementSpec, *, namespaced: bool) -> Iterator[Finding]:
-    """``NamespaceAccessible`` requires exactly one Namespace term (P-15), except in a ResourcePlacement (X-17)."""
+    """``NamespaceAccessible`` requires exactly one Namespace term (P-15). It has no effect if *namespaced* (X-17)."""
     if spec.status_reporting_scope != "NamespaceAccessible":
         return
     at = SPEC / "statusReportingScope"

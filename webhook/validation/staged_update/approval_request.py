@@ -29,7 +29,7 @@ SHAPE_RULES: Final = shape_rules(RULES)
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong with an approval request. A guard rail limits its creation (X-50)."""
+    """Yield the errors of an approval request. A guard rail refuses its creation by users (X-50)."""
     del context
     reading = read_object(ClusterApprovalRequest, document, SHAPE_RULES)
     yield from reading.errors

@@ -47,7 +47,7 @@ The garbage collector, under each of its names, and the API server.
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong with a gate."""
+    """Yield the errors of a gate."""
     reading = read_object(ClusterUpgradeGate, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

@@ -44,7 +44,7 @@ _NEXT: Final[Mapping[str, frozenset[str]]] = {
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong with a request."""
+    """Yield the errors of a request."""
     reading = read_object(ClusterUpgradeRequest, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

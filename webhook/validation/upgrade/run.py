@@ -254,6 +254,6 @@ def _goal(upgrade: Upgrade) -> tuple[object, ...]:
 
 
 def _state(stored: JsonObject) -> UpgradeState:
-    """Return the state of a stored run. Without a status, it is NotStarted."""
+    """Return the state of a stored run, NotStarted if it has none or an unknown one."""
     state = text_at(stored, "status", "state")
     return UpgradeState(state) if state in tuple(UpgradeState) else UpgradeState.NOT_STARTED
