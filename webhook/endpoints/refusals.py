@@ -56,14 +56,14 @@ def without_pods(answer: GateAnswer) -> GateAnswer:
 
 
 def note_nodes(history: HistoryService, pool: str, answer: NodeGateAnswer, by: str) -> None:
-    """Record that nodes of a pool may not be disrupted now."""
+    """Record an answer of the gate about nodes of a pool, if it refuses."""
     if not answer.allowed:
         message = without_pods(answer.document())["message"]  # a node pool is shown to callers who may not list pods
         history.note(EntryType.GATE, InvolvedObject(NODE_POOL.kind, pool), str(answer.verdict), message, by)
 
 
 def note_member(history: HistoryService, cluster: str, answer: MemberAnswer, by: str) -> None:
-    """Record that a member may not be disrupted now."""
+    """Record an answer of the gate about a member, if it refuses."""
     if not answer.allowed:
         history.note(
             EntryType.GATE, InvolvedObject(MEMBER_CLUSTER.kind, cluster), str(answer.reason), answer.message, by

@@ -24,7 +24,7 @@ from certs.context import CertificateSubject
 from webhook.settings.access import AccessSettings
 
 LEARNING_SECONDS: Final = 0.5
-"""Delay for callers of other paths: the API server may observe a change before this process does."""
+"""Maximum delay of callers on other paths: the API server may observe a changed path before this process does."""
 
 
 class Calls(Protocol):
@@ -39,7 +39,7 @@ class Calls(Protocol):
         """Secrets of the paths that the API server calls."""
 
     async def change(self) -> None:
-        """Wait until the state has been observed again."""
+        """Wait until the calls have been observed again."""
 
 
 class ApiServerVerifier:
@@ -72,7 +72,7 @@ class ApiServerVerifier:
         self._calls = calls
 
     def has_secret(self, url_secret: str) -> bool:
-        """Return whether *url_secret* is a secret of the installation, in constant time."""
+        """Return whether *url_secret* is a secret of the installation or of a called path, in constant time."""
         candidate = url_secret.encode("utf-8", "surrogateescape")
         matches = False
         secrets = () if self._calls is None else self._calls.secrets
@@ -81,15 +81,15 @@ class ApiServerVerifier:
         return matches
 
     async def learns_secret(self, url_secret: str) -> bool:
-        """Return whether *url_secret* is a secret of the installation, or becomes one within `LEARNING_SECONDS`."""
+        """Return whether `has_secret` is true, or becomes true within `LEARNING_SECONDS`."""
         return await self._soon(lambda: self.has_secret(url_secret))
 
     async def learns(self, transport: asyncio.BaseTransport | None, *, by_secret: bool) -> bool:
-        """Return whether a request is the API server's as in `knows`, or becomes so within `LEARNING_SECONDS`."""
+        """Return whether `knows` is true, or becomes true within `LEARNING_SECONDS`. Raises as `knows`."""
         return await self._soon(lambda: self.knows(transport, by_secret=by_secret))
 
     async def _soon(self, holds: Callable[[], bool]) -> bool:
-        """Return whether *holds* is true, now or after an update of the observed paths."""
+        """Return whether *holds* is true, now or after an update of the observed paths within `LEARNING_SECONDS`."""
         if holds() or self._calls is None or self._certificate_only:
             return holds()
         with contextlib.suppress(TimeoutError):
@@ -124,14 +124,14 @@ UNVERIFIED_SHARE: Final = 0.2
 
 
 class TooManyUnverifiedReviewsError(Exception):
-    """Too many unverified callers are waiting. The message may be shown to them."""
+    """Too many unverified callers wait or are under review. The message may be shown to them."""
 
 
 class UnverifiedReviewLimiter:
     """Serializes the reviews of unverified callers, and reserves most of the time for the API server.
 
     Args:
-        most: Maximum number of waiting callers.
+        most: Maximum number of callers that wait or are under review.
     """
 
     def __init__(self, most: int) -> None:
@@ -142,7 +142,11 @@ class UnverifiedReviewLimiter:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Wait for a turn. Raises `TooManyUnverifiedReviewsError`."""
+        """Wait for a turn.
+
+        Raises:
+            TooManyUnverifiedReviewsError: The maximum number of callers has been reached.
+        """
         if self._waiting >= self._most:
             raise TooManyUnverifiedReviewsError("too many reviews from callers other than the API server")
         self._waiting += 1

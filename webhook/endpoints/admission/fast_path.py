@@ -17,7 +17,7 @@ class Called:
     Args:
         hook: The hook.
         by_secret: Whether the target is below the secret path.
-        budget: Seconds that the caller allows, less a margin.
+        budget: Seconds until the review times out, counted from its arrival.
     """
 
     hook: Literal["validate", "mutate"]

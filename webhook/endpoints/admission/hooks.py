@@ -171,7 +171,7 @@ def _status(code: int, message: str) -> web.Response:
 
 @lru_cache(maxsize=64)
 def _budget(query: str) -> float:
-    """Return the time limit of a review in seconds: a little less than the API server's timeout in the query."""
+    """Return the time limit of a review in seconds: at most `BUDGET_SECONDS`, and less than the timeout in *query*."""
     match = _TIMEOUT.fullmatch(parse_qs(query[:LONGEST_QUERY]).get("timeout", [""])[0])
     return min(int(match[1]) - BUDGET_MARGIN_SECONDS, BUDGET_SECONDS) if match else BUDGET_SECONDS
 
@@ -268,7 +268,7 @@ class ReviewHandler:
 
         Args:
             hook: The hook.
-            judge: Judges in place of the registry's rules.
+            judge: Judges in place of the registry's rules, unless None.
             by_secret: Whether the handler serves a path below the secret one.
         """
 
@@ -417,7 +417,7 @@ class ReviewHandler:
     async def _reviewed(
         self, request: JsonObject, user: UserInfo, context: Context, deadline: float, *, is_known: bool
     ) -> Reviewed:
-        """Review the rights of a placement's author to the objects that it selects. A timeout counts as no answer."""
+        """Review an author's rights to placed objects. A timeout, or an unverified caller, gives no answer."""
         if not is_known:
             return Reviewed((), STRANGER) if self._rights.may_need(request, user, context) else UNDISPUTED
         if not (accesses := self._rights.needed(request, user, context)):

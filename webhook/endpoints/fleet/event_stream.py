@@ -109,7 +109,7 @@ class _Viewer:
         self._sent_at = 0.0
 
     def add(self, change: ViewChange) -> None:
-        """Enqueue the visible part of *change* for the next event."""
+        """Enqueue the part of *change* that the viewer may see, if any, for the next event."""
         visible = frozenset(ref for ref in change.placements if ref.startswith(self._prefixes))
         if visible != change.placements:
             if not visible and change.clusters == frozenset():
@@ -119,7 +119,7 @@ class _Viewer:
         self.wake.set()
 
     async def next(self) -> bytes:
-        """Return the next event, or a comment after a long silence."""
+        """Return the next event, or a comment after `COMMENT_SECONDS` without one or when the server shuts down."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(COMMENT_SECONDS):
@@ -135,7 +135,7 @@ class _Viewer:
 
 
 def event(change: ViewChange) -> bytes:
-    """Write *change* as one server-sent event."""
+    """Return *change* as one server-sent event."""
     names = change.clusters
     data: Change = {
         "revision": change.revision,

@@ -30,7 +30,7 @@ from webhook.history.service import HistoryService
 from webhook.kube.ports import StoreError
 
 OPEN: Final[frozenset[Kind]] = frozenset({MEMBER_CLUSTER, NODE_POOL})
-"""The kinds that callers with access to the path see, apart from texts of users about them."""
+"""The kinds whose events every caller with access to the path sees."""
 LISTED: Final[frozenset[Kind]] = frozenset(OUR_KINDS) - OPEN
 """The kinds whose entries are shown to callers who may list them."""
 _WRITTEN: Final = (EntryType.REFUSAL, EntryType.WARNING)
@@ -90,7 +90,7 @@ def add_routes(api: Api, history: HistoryService) -> None:
 
 
 def _restricted(query: Query, readable: frozenset[Kind]) -> Query:
-    """Return the query for a caller who may list these kinds."""
+    """Return *query*, limited to the entries for a caller who may list the *readable* kinds."""
     excluded = {(kind.kind, operation) for kind in OPEN - readable for operation in _WRITTEN}
     if not readable >= DISRUPTING_KINDS:
         excluded.add((MEMBER_CLUSTER.kind, EntryType.GATE))

@@ -46,7 +46,7 @@ class RunList(TypedDict):
 
 
 def _older(item: PlacementRemovals, seconds: int) -> PlacementRemovals:
-    """Return the removals that have waited for at least that long, or since an unknown time."""
+    """Return *item* with only the removals that have waited for at least *seconds*, or since an unknown time."""
     older = [each for each in item["removals"] if each["ageSeconds"] is None or each["ageSeconds"] >= seconds]
     return {"placement": item["placement"], "removals": older}
 

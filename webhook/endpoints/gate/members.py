@@ -48,13 +48,17 @@ async def redact_answer(api: Api, request: web.Request, answer: MemberGateAnswer
 
 
 async def require_run(api: Api, request: web.Request, run: str) -> None:
-    """Check that the caller may get an upgrade run. Raises `ProblemError` as for a run that does not exist."""
+    """Check that the caller may get the upgrade run that a question names, if it names one.
+
+    Raises:
+        ProblemError: 404, as for a missing run, or 503 if the hub does not respond.
+    """
     if run and not await api.may_get(request, UPGRADE_RUN, run, ""):
         raise ProblemError(Problem.NOT_FOUND, f"there is no ClusterUpgradeRun {run[:320]!r}")
 
 
 def add_routes(api: Api, members: MemberGateService, history: HistoryService) -> None:
-    """Serve the questions."""
+    """Serve both questions."""
 
     async def rollout(request: web.Request) -> web.Response:
         body = await api.read(request, RolloutModel)

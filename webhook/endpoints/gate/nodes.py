@@ -58,7 +58,7 @@ class GateAnswers(TypedDict):
 
 
 def add_routes(api: Api, service: GateService, history: HistoryService) -> None:
-    """Serve the questions."""
+    """Serve questions about nodes, and the reservations of nodes and members."""
 
     async def disruption(request: web.Request) -> web.Response:
         body = await api.read_as(request, _one_or_many)
@@ -145,7 +145,11 @@ def _one_or_many(body: JsonObject) -> type[DisruptionModel | DisruptionBatchMode
 
 
 def _questions(body: DisruptionModel | DisruptionBatchModel) -> Sequence[NodeGateQuestion]:
-    """Return the questions. Raises `ProblemError`."""
+    """Return the questions of a body.
+
+    Raises:
+        ProblemError: A question cannot be answered. Lists every error of the first such question.
+    """
     if isinstance(body, DisruptionModel):
         return [body.question()]
     return [question.question("questions", position) for position, question in enumerate(body.questions)]

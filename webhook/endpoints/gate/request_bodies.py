@@ -1,8 +1,8 @@
 """Request bodies of the node gate and of reservations, and the problem details for the gate's errors.
 
-The shape (members and types) is validated as everywhere below ``/v1`` (422). A well-formed question that contradicts
-itself, or requests more than exists, is refused with every error (400). A question about a pool or node that does not
-exist is refused, too (404).
+The shape (members and types) is validated as everywhere below ``/v1``. A well-formed question that contradicts itself,
+or requests more than exists, is refused with every error (422, like a wrong shape). A question about a pool or node
+that does not exist is refused, too (404).
 
 Source: nodepool-disruption.md 14.1; serving.md 3.1 and 3.3.
 """
@@ -241,7 +241,7 @@ class RenewalModel(RequestModel):
 
 
 def refusal(mistakes: Sequence[Mistake]) -> ProblemError:
-    """Return the refusal of a question that cannot be answered."""
+    """Return the refusal (422) of a question that cannot be answered."""
     return ProblemError.of_mistakes(mistakes)
 
 

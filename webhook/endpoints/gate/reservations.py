@@ -87,7 +87,11 @@ AdmitQuestion = Callable[[RolloutModel | ClusterUpdateModel], Awaitable[None]]
 
 
 def claimant_of(body: ReservationModel, identity: str) -> Claimant:
-    """Return the claimant of a reservation. Raises `ProblemError` for a holder that callers must not use."""
+    """Return the claimant of a reservation.
+
+    Raises:
+        ProblemError: The holder is the one that admission uses.
+    """
     if body.holder == ADMISSION_HOLDER:
         raise refusal(
             [Mistake("/holder", "invalid", f"{quote(ADMISSION_HOLDER)}: must not be the holder that admission uses")]
@@ -96,7 +100,11 @@ def claimant_of(body: ReservationModel, identity: str) -> Claimant:
 
 
 async def reserve_nodes(nodes: NodeGateService, body: ReservationModel, claimant: Claimant) -> TakenReservation:
-    """Reserve nodes of a pool. Raises `ProblemError`."""
+    """Reserve nodes of a pool.
+
+    Raises:
+        ProblemError: The question is invalid, the gate refuses the reservation, or its caches have not synced.
+    """
     with problems(_in_question):
         nodes.require_synced()
         question = _read_question(DisruptionModel, body).question("question")
@@ -113,7 +121,11 @@ async def reserve_nodes(nodes: NodeGateService, body: ReservationModel, claimant
 async def reserve_member(
     members: MemberGateService, body: ReservationModel, claimant: Claimant, admit: AdmitQuestion
 ) -> TakenReservation:
-    """Reserve a member cluster, for a rollout or an upgrade. Raises `ProblemError`."""
+    """Reserve a member cluster, for a rollout or an upgrade.
+
+    Raises:
+        ProblemError: The question is invalid, *admit* or the gate refuses it, or the caches have not synced.
+    """
     with problems(_in_question):
         members.require_synced()
         if body.gate == "rollout":
@@ -128,12 +140,15 @@ async def reserve_member(
 
 
 def reservation_list(reservations: ReservationService, identity: str, prefixes: tuple[str, ...]) -> ReservationList:
-    """Return the reservations that a caller may see. Raises `ProblemError`.
+    """Return the reservations that a caller may see.
 
     Args:
         reservations: All reservations.
         identity: The caller's identity.
         prefixes: Prefixes of references to the placements that the caller may list.
+
+    Raises:
+        ProblemError: The reservations have not been read yet.
     """
     with problems():
         reservations.require_synced()
@@ -153,7 +168,7 @@ def reservation_list(reservations: ReservationService, identity: str, prefixes: 
 
 
 def reservation_document(reservation: Reservation) -> TakenReservation:
-    """Return a reservation for its owner."""
+    """Return a reservation as JSON for its owner, with the ID."""
     return _taken_reservation(reservation.id, reservation.expires, reservation.granted)
 
 

@@ -146,7 +146,11 @@ class Callers:
             raise self._too_often(surface, f"rate limit of {shown(caller)} exceeded", wait)
 
     def _by_certificate(self, request: web.Request, surface: Surface) -> UserInfo | None:
-        """Return the user in the client certificate, None without a certificate. Raises `ProblemError`."""
+        """Return the user in the client certificate, None without a certificate that has a common name.
+
+        Raises:
+            ProblemError: The certificate was valid when the connection was made, and no longer is (401).
+        """
         connection = None if request.transport is None else request.transport.get_extra_info("ssl_object")
         if connection is None:
             return None
@@ -159,7 +163,12 @@ class Callers:
         return UserInfo(subject.common_name, subject.organizations | {AUTHENTICATED})
 
     async def _by_token(self, request: web.Request, surface: Surface) -> UserInfo | None:
-        """Return the user of the bearer token, None without a token. Raises `ProblemError`."""
+        """Return the user of the bearer token, None without the header Authorization.
+
+        Raises:
+            ProblemError: The token is not valid (401), too many from its address were not (429), or the hub did not
+                review it in time (503).
+        """
         header = request.headers.get("Authorization")
         if header is None:
             return None
@@ -190,7 +199,11 @@ class Callers:
         return authenticated_user
 
     def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
-        """Return the user of the browser's session, None without a session. Raises `ProblemError`."""
+        """Return the user of the browser's session, None without a session.
+
+        Raises:
+            ProblemError: The session has expired, or is not valid for this request (401).
+        """
         session_cookie = None if self._sessions is None else get_cookie(request, SESSION)
         if self._sessions is None or session_cookie is None:
             return None
@@ -328,7 +341,7 @@ def limit_key_of(token: str) -> int:
 
 
 def shown(caller: UserInfo) -> str:
-    """Return the name of a caller, fit for a message."""
+    """Return the name of a caller for a message: quoted, without control characters, at most `LONGEST_NAME` long."""
     return f'"{printable(caller.username[:LONGEST_NAME])}"'
 
 
@@ -344,13 +357,13 @@ _READ: Final = frozenset({"GET", "HEAD"})
 
 
 def set_cookie(response: web.StreamResponse, name: str, value: str, life: timedelta) -> None:
-    """Set a cookie with a lifetime in the browser."""
+    """Set a cookie that the browser keeps for *life*, at least for a second."""
     seconds = max(1, int(life.total_seconds()))
     response.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="Lax")
 
 
 def get_cookie(request: web.Request, name: str) -> str | None:
-    """Return the value of a cookie, or None.
+    """Return the value of a cookie, None if the request has none of this name.
 
     The library's parser is avoided: it splits a quoted value into several cookies, and accepts names after characters
     that only it treats as blanks. A sibling host, which cannot set a cookie of this name, could smuggle one in.
@@ -369,6 +382,8 @@ def forget(response: web.StreamResponse, name: str) -> None:
 
 def is_of_page(request: web.Request, page: str) -> bool:
     """Return whether the page initiated the request, or the user by typing an address.
+
+    A GET or HEAD without ``Origin`` and ``Sec-Fetch-Site`` counts as well.
 
     Args:
         request: A request with a cookie.

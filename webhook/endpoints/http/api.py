@@ -132,7 +132,7 @@ class Api:
         """Serve POST on *path*. The other arguments are those of `get`.
 
         An endpoint that is open to all authenticates the caller itself. If *of_page*, the session of the page counts:
-        the page sends the request, and it changes nothing.
+        the page sends the request, and it changes nothing. *on_refusal* is called with each status from 400 on.
         """
         posts = frozenset({"POST"})
         endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE, on_refusal)
@@ -279,7 +279,7 @@ class Api:
             vouched: Whether the sender has authenticated.
 
         Raises:
-            ProblemError: The body has another media type, or is too large, too slow, or incomplete.
+            ProblemError: The body has another media type, is too large, too slow or incomplete, or no memory is left.
         """
         if not has_json_body(request):
             self.metrics.rejected(surface, "media_type")
@@ -305,5 +305,5 @@ _CLOSE: Final = {"Connection": "close"}
 
 
 def _is_question(path: str) -> bool:
-    """Return whether a GET of *path* is a request of the page."""
+    """Return whether the page may GET *path*, so that its session counts."""
     return path.startswith("/v1/")

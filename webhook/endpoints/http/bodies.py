@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 THREAD_BYTES: Final = 256 * 1024
-"""Minimum size of bodies that are parsed and written in a thread, so that they do not block the event loop."""
+"""Larger bodies are parsed and written in a thread, so that they do not block the event loop."""
 
 SHORT_BYTES: Final = 64 * 1024
 """Maximum size of a complete body that is not counted: it is parsed before the next iteration of the event loop."""
@@ -177,5 +177,5 @@ class Bodies:
 
 
 async def off_loop(size: int, work: Callable[[], ResultT]) -> ResultT:
-    """Run *work* on *size* bytes, in a thread if they are many."""
+    """Run *work* on *size* bytes, in a thread if they are more than `THREAD_BYTES`."""
     return await asyncio.to_thread(work) if size > THREAD_BYTES else work()

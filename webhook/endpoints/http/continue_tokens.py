@@ -22,7 +22,7 @@ _PURPOSE: Final = b"harbormaster: tokens that continue a list"
 
 
 class ContinueExpiredError(Exception):
-    """The token belongs to another query or another state of the fleet."""
+    """The token belongs to another query or another state of the fleet, or is malformed."""
 
 
 class Continuation:

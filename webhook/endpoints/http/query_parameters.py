@@ -1,4 +1,4 @@
-"""Query parameters: names, instants, numbers, and pagination with ``limit``, ``continue`` and names.
+"""Query parameters: names, times, numbers, and pagination with ``limit``, ``continue`` and names.
 
 An error in one is reported with its name.
 
@@ -41,7 +41,11 @@ def check_names(request: web.Request, *names: str, lists: Collection[str] = ()) 
 
 
 def instant(request: web.Request, name: str) -> datetime | None:
-    """Parse an RFC 3339 instant, or return None if it is absent. Raises `ProblemError`."""
+    """Return the time in a parameter, None if it is absent.
+
+    Raises:
+        ProblemError: The parameter is not an RFC 3339 time.
+    """
     text = request.query.get(name)
     if text is None:
         return None
@@ -53,7 +57,11 @@ def instant(request: web.Request, name: str) -> datetime | None:
 
 
 def whole_number(request: web.Request, name: str, usual: int, most: int) -> int:
-    """Parse a number from 1 to *most*. The default is *usual*. Raises `ProblemError`."""
+    """Return the number in a parameter, *usual* if it is absent.
+
+    Raises:
+        ProblemError: The parameter is not an integer from 1 to *most*.
+    """
     text = request.query.get(name)
     if text is None:
         return usual
@@ -99,7 +107,7 @@ def page_of(request: web.Request, names: Sequence[str], by: str | None = None, o
         others: Further parameters, which the caller of this function reads.
 
     Raises:
-        ProblemError: A parameter is unknown, given twice, or malformed.
+        ProblemError: A parameter is unknown, given twice or malformed, or names are too many or given with another.
     """
     query = request.query
     parameters = (by, "limit", _CONTINUE, *others)

@@ -29,7 +29,7 @@ _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
 def request_id(request: web.BaseRequest) -> str:
-    """Return an ID for a request: the caller's ``X-Request-Id`` if it is a harmless word, else a new one.
+    """Return an ID for a request: the caller's ``X-Request-Id`` if it is short and safe to log, else a new one.
 
     A handler that shows the ID in a body also sets the header. The server adds the header to all other responses.
     """
@@ -52,16 +52,16 @@ _UNSTORED: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
 def unstored(document: Mapping[str, object], status: int = 200) -> web.Response:
-    """Answer with *document*, keys sorted, which no cache may store."""
+    """Return a response with *document*, keys sorted, that no cache may store."""
     return web.Response(status=status, body=encode(document, sort=True), headers=_UNSTORED)
 
 
 def tagged(request: web.Request, document: Mapping[str, object], revision: str = "") -> web.Response:
-    """Respond with *document*, keys sorted, and an entity tag, or with 304 if the caller of a GET has that version.
+    """Return a response with *document*, keys sorted, and an entity tag, or 304 to a GET or HEAD with that tag.
 
     Args:
         request: The request.
-        document: The response. For 304 to be of use, it has instants, and no ages.
+        document: The response. It should have times instead of ages, which would change its tag every second.
         revision: State that a question was judged by, the prefix of the tag. If empty, the tag depends on *document*
             alone.
     """
@@ -82,7 +82,7 @@ def tagged(request: web.Request, document: Mapping[str, object], revision: str =
 
 
 def problem_response(request: web.Request, error: ProblemError) -> web.Response:
-    """Write *error* as an answer to *request*."""
+    """Return the response to *request* that reports *error*."""
     problem = error.problem
     identity = error.request_id or request_id(request)
     body: ProblemDetails = {
@@ -108,7 +108,7 @@ def problem_response(request: web.Request, error: ProblemError) -> web.Response:
 
 
 def accepts_gzip(request: web.Request) -> bool:
-    """Return whether the caller takes an answer in gzip."""
+    """Return whether the caller accepts a response in gzip."""
     for choice in ",".join(request.headers.getall("Accept-Encoding", ())).split(","):
         coding, _, weight = choice.replace(" ", "").lower().partition(";")
         if coding == "gzip":
@@ -117,7 +117,7 @@ def accepts_gzip(request: web.Request) -> bool:
 
 
 def matches_etag(request: web.Request, tag: str) -> bool:
-    """Return whether the caller already has the answer with that entity tag."""
+    """Return whether the caller already has the response with that entity tag."""
     header = request.headers.get("If-None-Match", "")
     return header == "*" or tag in (part.strip().removeprefix("W/") for part in header.split(","))
 

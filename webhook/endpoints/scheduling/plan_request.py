@@ -103,7 +103,7 @@ def read_proposal(body: PlanModel | RenderModel, kinds: HubKinds) -> Proposal:
     """Read the changes from the request body.
 
     Raises:
-        ProblemError: An object is of an unknown kind, or has no name.
+        ProblemError: An object has no name, or is of a kind or version that the hub does not have. Lists every error.
     """
     objects, mistakes = [], []
     for at, document in enumerate(body.objects):

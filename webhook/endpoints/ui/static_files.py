@@ -39,12 +39,12 @@ _META: Final = '<meta name="{}" content="{}">'
 def add_routes(
     app: web.Application, facts: PageFacts, folder: Traversable | None = None, *, provider: str = "", open_to: str = ""
 ) -> None:
-    """Serve every file of *folder* (the project's own page): those of `PAGES` there, the rest below ``/ui/``.
+    """Serve the files of *folder* with a known type: those of `PAGES` at their paths, the rest below ``/ui/``.
 
     Args:
         app: Gets the routes.
         facts: Facts about the server.
-        folder: The folder. None means that of the project.
+        folder: The folder. None means that of the project's own page.
         provider: Display name of the sign-in provider, empty if unset.
         open_to: ``machine`` if every user of this machine may see the page without credentials, else empty.
     """

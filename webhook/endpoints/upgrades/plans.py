@@ -44,7 +44,7 @@ def add_routes(api: Api, planner: HubUpgradePlanner) -> None:
 async def _question(
     api: Api, request: web.Request, body: UpgradePlanModel
 ) -> tuple[UpgradeQuestion, Callable[[GuardedPlacement], bool]]:
-    """Return the question, and a predicate of the placements that the caller may list. Raises `ProblemError`."""
+    """Return the question, and a predicate for the placements that the caller may list. Raises as `read_question`."""
 
     async def may_get(kind: Kind, name: str) -> bool:
         return await api.may_get(request, kind, name, "")

@@ -115,7 +115,7 @@ def _check_operation(operation: str, header: str, report: UpgradeReport, *, unbo
     """Check that a report is for the operation of its path, and has no duplicate entries.
 
     Raises:
-        ProblemError: The report is for another operation, or has duplicate entries.
+        ProblemError: The report is for another operation, names none although it must, or has duplicate entries.
     """
     if header != operation:
         raise ProblemError(Problem.VALIDATION_FAILED, f"header {OPERATION}: must name the operation of the path")

@@ -185,7 +185,7 @@ async def test_a_question_reserves_when_it_says_so(caller):
     ],
 )
 async def test_a_question_that_makes_no_sense_is_refused(caller, question, pointer):
-    """Invalid input is a 400, never an answer; alone, in a batch, and in a reservation."""
+    """Invalid input is a 422, never an answer; alone, in a batch, and in a reservation."""
     assert of(await caller.ask("POST", GATE, question)) == (422, "validation-failed", [pointer])
     batch = await caller.ask("POST", GATE, {"questions": [asked(), question]})
     assert of(batch) == (422, "validation-failed", [f"/questions/1{pointer}"])
