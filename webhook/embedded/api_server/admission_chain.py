@@ -100,7 +100,7 @@ class WriteRules:
         return document, tuple(warnings)
 
     def _check_status(self, target: RequestInfo, document: JsonObject, old: JsonObject | None) -> None:
-        """Raise `ApiError` if a write of the status has a mistake that the stored status does not have."""
+        """Raise `ApiError` if a write of the status has an error that the stored status does not have."""
         if not target.subresource:
             return
         kind = target.kind
@@ -158,7 +158,7 @@ class WriteRules:
         return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)
 
     def _unknown_fields(self, target: RequestInfo, document: JsonObject, fields: Iterable[FieldPath]) -> Iterator[str]:
-        """Yield the warnings about unknown fields. Raises `ApiError` if they are refused."""
+        """Yield a warning about each unknown field with ``Warn``, and raise `ApiError` about all with ``Strict``."""
         words = sorted(f'unknown field "{field}"' for field in fields)
         if words and self.validation == "Strict":
             reason = f"strict decoding error: {', '.join(words)}"

@@ -102,7 +102,7 @@ class _Api:
             watcher.end()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer any request."""
+        """Authenticate a request and answer it. An `ApiError` becomes a ``Status``."""
         try:
             self._authenticate(request)
             _check_accept(request)
@@ -311,7 +311,11 @@ class _Api:
         return FieldShape(kind, openapi.content_schema(kind, target.version, await self._definition(kind)))
 
     def _manager(self, request: web.Request, target: RequestInfo, operation: str) -> Manager:
-        """Return the manager of the request: the named field manager, else the program."""
+        """Return the manager of the request: the named field manager, else the program.
+
+        Raises:
+            ApiError: The name is too long or not printable.
+        """
         name = request.query.get("fieldManager", "")
         if len(name.encode()) > _LONGEST_MANAGER or not name.isprintable():  # truncation could merge two managers
             raise ApiError(422, f"fieldManager {quote(name)}: must be up to {_LONGEST_MANAGER} printable bytes")
@@ -445,7 +449,11 @@ def _addressed(target: RequestInfo, document: JsonObject) -> JsonObject:
 
 
 def _propagation(request: web.Request, options: JsonObject) -> Propagation | None:
-    """Return the policy of a deletion for dependents. None: unset."""
+    """Return the policy of a deletion for dependents. None: unset.
+
+    Raises:
+        ApiError: ``propagationPolicy`` is none of `Propagation`.
+    """
     word = options.get("propagationPolicy") or request.query.get("propagationPolicy")
     if not word:
         orphan = options.get("orphanDependents")  # deprecated, but sent by old clients

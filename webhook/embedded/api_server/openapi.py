@@ -96,7 +96,7 @@ def _schema(kind: Kind, version: str, definitions: Mapping[tuple[str, str], Json
 
 
 def _defined(definition: JsonObject | None, version: str) -> JsonObject:
-    """Return the schema of a version in a definition, which may be malformed."""
+    """Return the schema of a version in a definition, which may be malformed. Without one, any content is valid."""
     versions = dicts_at(definition or {}, "spec", "versions")
     schema = next(
         (schema_of(version_schema) for version_schema in versions if version_schema.get("name") == version), {}

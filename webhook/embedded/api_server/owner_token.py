@@ -14,7 +14,10 @@ class OwnerToken:
     """The only token of the hub. It grants all permissions.
 
     Args:
-        token: The token. If it is empty, `ValueError` is raised.
+        token: The token.
+
+    Raises:
+        ValueError: The token is empty.
     """
 
     def __init__(self, token: str) -> None:

@@ -267,7 +267,7 @@ def _as_int(value: int | bytes) -> int:
 
 
 def _wire_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field. Raises `ValueError` for other wire types than those in use."""
+    """Yield number and value of each field. Raises `ValueError` for truncated data or an unsupported wire type."""
     position = 0
     while position < len(data):
         tag, position = _read_varint(data, position)

@@ -50,7 +50,7 @@ def parse_label_selector(text: str) -> LabelSelector:
     """Parse ``app=web,tier in (a, b),!beta``.
 
     Raises:
-        ValueError: Not a selector. The message quotes the text and what is wrong with it.
+        ValueError: Not a selector. The message quotes the text and names the error.
     """
     tokens = _Tokens(text)
     requirements = []

@@ -107,7 +107,7 @@ def of_conflicts(error: FieldConflictError) -> ApiError:
 
 
 def of_store(error: StoreError, kind: Kind, name: str) -> ApiError:
-    """Translate an error of the store."""
+    """Return an error of the store as that of an API server. An unexpected one is logged and becomes a 500."""
     resource = {"name": name, "group": kind.group, "kind": kind.plural}
     message = str(error)
     match error:

@@ -62,7 +62,7 @@ async def stream(
         on_start: Called with the watcher, which must be stopped at shutdown.
 
     Raises:
-        ExpiredError: The start version is too old, and no response was sent.
+        ExpiredError: The start version is too old, in the future or malformed. No response was sent.
     """
     selects = options.labels.matches if options.labels.requirements() else None
     since, initial = options.since, []

@@ -143,7 +143,7 @@ def with_named(shape: FieldShape, fields: Iterable[FieldPath]) -> FieldSet:
 
 
 def merged(shape: FieldShape, live: Any, config: Any) -> Any:
-    """Return *live* merged with *config*. The arguments are not mutated. Raises `InvalidPatchError`."""
+    """Return *live* merged with *config*. The arguments are not mutated. Raises as `FieldShape.children`."""
     if type(live) is not type(config) or shape.is_whole(config):
         return config
     live_children, ours = shape.children(live), shape.children(config)
@@ -165,7 +165,7 @@ def _in_order(live_order: list[str], ours: list[str]) -> Iterator[str]:
 
 
 def without(shape: FieldShape, value: Any, removed: FieldSet, at: FieldPath = ()) -> Any:
-    """Return *value* without the fields in *removed* and their content."""
+    """Return *value* without the fields in *removed* and their content. Raises as `FieldShape.children`."""
     if shape.is_whole(value):
         return value
     remaining = {

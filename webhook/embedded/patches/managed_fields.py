@@ -115,7 +115,7 @@ def applied(
 
     Raises:
         FieldConflictError: Others have set fields to other values.
-        InvalidPatchError: An item of a list has no key, or one that is taken.
+        InvalidPatchError: An item of a list has no key, or one that is taken, or the object has too many fields.
     """
     before, config = _bare(shape, live) if live is not None else {}, _bare(shape, config)
     owners = _owners(live)

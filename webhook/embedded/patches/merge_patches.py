@@ -133,7 +133,11 @@ def _key(kind: Kind, path: Path, order: Sequence[Any] | None) -> str:
 def _merged_items(
     kind: Kind, path: Path, key: str, before: Sequence[_Item], items: Sequence[Any]
 ) -> tuple[list[_Item], list[object]]:
-    """Return the unordered items of the list, and the names of those that the patch adds or changes."""
+    """Return the unordered items of the list, and the names of those that the patch adds or changes.
+
+    Raises:
+        InvalidPatchError: An item of the patch has no value of the merge key.
+    """
     result, ours, deleted_names = list(before), [], set()
     for value in items:
         directive = value.get(_DIRECTIVE, "merge") if isinstance(value, Mapping) else "merge"
@@ -169,7 +173,7 @@ def _in_order(items: Sequence[_Item], order: Sequence[object], before: Sequence[
 
 
 def _name(value: Any, key: str, path: Path) -> object:
-    """Return the identity of a list item."""
+    """Return the identity of a list item. Raises `InvalidPatchError` if it has none."""
     name = value.get(key) if key and isinstance(value, Mapping) else None if key else value
     if not isinstance(name, str | int | float):
         expectation = f"an object with a {key}" if key else "a plain value"

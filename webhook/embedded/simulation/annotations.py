@@ -85,7 +85,7 @@ class Behaviour:
         leaving: Whether the member is leaving and never finishes.
         refuses: Whether the member refuses every object.
         slow: Delay of the agent for each changed Work.
-        status: The status as written, None if absent.
+        status: The status as written, None if it is absent or invalid.
         problem: Errors in the annotations.
     """
 
@@ -187,7 +187,7 @@ def silent_status(behaviour: Behaviour, now: datetime, *, generation: int) -> Js
 
 
 def node_count(behaviour: Behaviour) -> int:
-    """Return the number of nodes that the member reports, or `NODES` if it reports none."""
+    """Return the number of nodes that the member reports, or `NODES` if it reports no valid number."""
     value = ((behaviour.status or {}).get("properties") or {}).get(NODE_COUNT)
     quantity = read_quantity(_property(value)) if value is not None else None
     return quantity.nano // NANO if quantity is not None and quantity.nano >= 0 else NODES

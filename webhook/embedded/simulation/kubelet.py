@@ -46,7 +46,7 @@ def progress(
     """Return the object as the controllers of its cluster would have left it by *now*.
 
     Args:
-        document: Stored object. Objects of kinds that are not simulated are returned unchanged.
+        document: Stored object. It is returned unchanged if it is being deleted or its kind is not simulated.
         now: The time.
         nodes: Number of nodes of the member.
         ready_after: Default time until objects become ready.

@@ -47,7 +47,7 @@ class SimulatedNodes:
         return bool(self._waiting)
 
     async def run(self) -> None:
-        """Report until cancelled."""
+        """Report the status of nodes and their claims until cancelled."""
         cache = Cache(self._store)
         for kind in REPORTED:
             cache.subscribe(kind, partial(self._note, kind))

@@ -30,7 +30,7 @@ from webhook.validation.framework.object_meta import (
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 """Keeps an owner that is deleted in the foreground until its blocking dependents are deleted."""
 ORPHAN_FINALIZER: Final = "orphan"
-"""Asks for a deletion that keeps the dependents, on an object of a client that deletes it without a policy."""
+"""On an object that is deleted without a policy: its dependents are kept."""
 
 _USER_MEMBERS: Final = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _GENERATED: Final = 5
@@ -117,6 +117,8 @@ def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObjec
 def metadata_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
     """Return the state after an update of only finalizers, labels and annotations, or *current* itself if none changes.
 
+    Labels and annotations are merged: those that *document* does not name remain, and a null removes one.
+
     Raises:
         ConflictError: *document* is not based on *current*.
         InvalidMetadataError: *document* is invalid. The error has every reason.
@@ -171,7 +173,10 @@ def propagation_of(current: JsonObject) -> Propagation:
 
 
 def held_for_dependents(current: JsonObject, *, held: bool) -> JsonObject:
-    """Return the object with the garbage collector's finalizers that a deletion needs, *current* if it has them."""
+    """Return the object with the finalizer of a foreground deletion if *held*, else without those of any policy.
+
+    Without a change, *current* itself is returned.
+    """
     old = current["metadata"].get("finalizers", [])
     others = [name for name in old if name not in (FOREGROUND_FINALIZER, ORPHAN_FINALIZER)]
     finalizers = [*others, FOREGROUND_FINALIZER] if held else others
@@ -207,7 +212,11 @@ def check_preconditions(kind: Kind, current: JsonObject, uid: object, resource_v
 
 
 def _head(kind: Kind, document: JsonObject) -> JsonObject:
-    """Drop null fields of the object and of its ``metadata``, which must be an object."""
+    """Return the object without null fields in itself and in its ``metadata``.
+
+    Raises:
+        InvalidMetadataError: ``metadata`` or ``status`` is not an object.
+    """
     document = {member: value for member, value in document.items() if value is not None}
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):

@@ -135,6 +135,9 @@ class EmbeddedStore(Store):
         """Return the objects of *kind*, sorted by namespace and name.
 
         Synchronous, for callers that cannot await: admission rules.
+
+        Raises:
+            StoreError: The store is closed.
         """
         self._check_open()
         return self._table.documents(kind.group_kind)
@@ -187,7 +190,7 @@ class EmbeddedStore(Store):
         return watcher
 
     async def create(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
-        """See `Store.create`. Raises `NotFoundError` if the namespace does not exist."""
+        """See `Store.create`. Raises `NotFoundError` or `NamespaceTerminatingError` about the namespace."""
         await self._turn()
         document = lifecycle.checked_new(kind, document)
         metadata = document["metadata"]

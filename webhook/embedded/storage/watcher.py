@@ -83,7 +83,7 @@ class Watcher(AsyncIterator[WatchEvent]):
         self._catch_up()
 
     def offer(self, change: StoreEvent) -> None:
-        """Deliver the newest change."""
+        """Enqueue the newest change. If the backlog is full, drop it: the reader reads it from the journal again."""
         if self._behind:
             pass  # appended now, it would precede older changes that are still to be read from the journal
         elif len(self._backlog) < LONGEST_BACKLOG:
