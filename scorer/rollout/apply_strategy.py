@@ -1,4 +1,4 @@
-"""The apply strategy in force, and how a changed one reaches the bindings.
+"""Apply strategies: their defaults, and the update of bindings after a change.
 
 Source: rollout.md 8; placement-api.md F-10.
 """
@@ -19,7 +19,7 @@ _DEFAULTS = {
 
 
 def effective_apply_strategy(strategy: Mapping[str, Any] | None) -> JsonObject:
-    """Return an apply strategy with its defaults filled in.
+    """Return an apply strategy with its defaults. Null fields count as absent.
 
     Args:
         strategy: ``applyStrategy`` as written on a placement, binding or Work; None when absent.
@@ -37,11 +37,11 @@ def reports_diff(document: Mapping[str, Any]) -> bool:
 
 
 def plan_apply_strategy(strategy: Mapping[str, Any] | None, bindings: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the bindings that must be written because their apply strategy is not the placement's.
+    """Return the bindings whose apply strategy differs from the placement's, with the new one, sorted by name.
 
-    All rollout limits and the state of the binding are ignored. Only bindings that are being deleted are skipped. If
-    anything is returned, the caller writes it, requeues, and plans the rollout in the next reconcile: until then the
-    conditions of the bindings are for the old strategy.
+    Bindings that are being deleted are skipped. Rollout limits and the state of a binding do not matter. If there are
+    such bindings, the caller writes them, requeues, and plans the rollout in the next reconcile, because their
+    conditions are for the old strategy.
 
     Args:
         strategy: The placement's ``spec.strategy``, None if absent.

@@ -1,6 +1,6 @@
-"""A binding as the planners see it, and the questions they ask about it.
+"""Bindings for the planners: a parsed view, predicates such as failed and ready, and the updates of a rollout.
 
-Read from the raw document, because a resync reads every binding of every placement.
+Views are parsed from raw documents, because a resync reads every binding of every placement.
 
 Source: rollout.md 5; KubeFleet pkg/utils/binding.
 """
@@ -130,10 +130,10 @@ class PendingRemoval:
 
     @classmethod
     def of(cls, binding: Mapping[str, Any]) -> "PendingRemoval | None":
-        """Return the record of a binding. None if the removal is ordered, or the binding is not being removed.
+        """Return the record of a binding. None if the removal is ordered, or the binding is not Unscheduled.
 
-        An unreadable part makes the record one that waits for confirmation: the only reason that neither a replacement
-        nor an update run ends. Its start is unknown, so no earlier binding counts as its replacement.
+        A record with an unknown reason or time waits for confirmation since an unknown time. Neither a replacement nor
+        an update run ends that wait.
         """
         text = annotation(binding, REMOVAL_PENDING)
         if not text or spec_of(binding).get("state") != BindingState.UNSCHEDULED:
@@ -160,7 +160,7 @@ class PendingRemoval:
 
 
 def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
-    """Return why the content of an Unscheduled binding is not removed yet. None if the removal is ordered."""
+    """Return why the content of a binding is not removed yet. None if its removal is ordered, or not planned."""
     pending = PendingRemoval.of(binding)
     return pending.reason if pending else None
 
@@ -178,13 +178,13 @@ _OBJECT_REMOVALS: Final = frozenset(ObjectRemoval)
 
 
 def object_removal(binding: Mapping[str, Any]) -> ObjectRemoval | None:
-    """Return the progress of a confirmed removal of objects from one cluster. None if there is no removal."""
+    """Return the progress of a confirmed removal of objects from one cluster. None without a valid record."""
     text = annotation(binding, OBJECTS_REMOVAL)
     return ObjectRemoval(text) if text in _OBJECT_REMOVALS else None
 
 
 def ordering_objects(document: JsonObject) -> JsonObject:
-    """Return a binding to update, with the order to remove the objects whose removal from its cluster is confirmed."""
+    """Return a binding with its confirmed removal of objects ordered, or the same binding if it has none."""
     if object_removal(document) is not ObjectRemoval.CONFIRMED:
         return document
     return with_metadata(document, annotations={OBJECTS_REMOVAL: str(ObjectRemoval.ORDERED)})
@@ -202,11 +202,11 @@ class BindingView:
         overrides: The override lists it was bound with.
         deleting: Whether it has a deletion timestamp.
         previous_state: The state of an Unscheduled binding before it was dropped, empty if not recorded.
-        conditions: The current conditions by type. One for an older generation counts as absent.
+        conditions: The conditions for its present generation, by type.
         empty: Whether it is Unscheduled and has no Works: its cluster has none of its content, and will not get any.
-        superseded: Whether its snapshot group is incomplete and has been replaced by a later one. Its Works are never
-            created.
-        pending: Reason why its content is not removed yet. None if the removal is ordered.
+        superseded: Whether its snapshot group is incomplete and has been replaced by a later one. No Works are created
+            from such a group.
+        pending: Reason why its content is not removed yet. None if the removal is ordered, or it is not Unscheduled.
         content_removed: Time at which its cluster lost content by a confirmed removal. None: unset.
         object_removal: Progress of a confirmed removal of objects from its cluster alone. None: unset.
     """
@@ -265,9 +265,10 @@ def holds_older(conditions: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def is_rolling(binding: BindingView) -> bool:
-    """Return whether the rollout of the binding has started and is neither available nor failed yet.
+    """Return whether a Bound binding is being rolled out: started, and neither available nor failed yet.
 
-    A binding that only reports differences disrupts nothing.
+    An available binding counts while an ordered removal takes objects from its Works. A binding with the condition
+    DiffReported does not count, because it disrupts nothing.
     """
     return (
         binding.state is BindingState.BOUND
@@ -289,8 +290,8 @@ class BindingReadiness(NamedTuple):
 def is_failed(binding: BindingView) -> bool:
     """Return whether the binding is known to have failed: ``failed(b)`` of rollout.md 5.4.
 
-    DiffReported does not count, nor does a status Unknown. A binding on a superseded incomplete group has failed unless
-    its Works were made before the group lost a part.
+    DiffReported does not count, nor do a status Unknown and `PASSING_REASONS`. A superseded binding without the
+    condition WorkSynchronized has failed, because it cannot get Works any more.
     """
     if binding.superseded and WORK_SYNCHRONIZED not in binding.conditions:
         return True
@@ -309,11 +310,11 @@ def has_diff_reported(binding: BindingView) -> bool:
 def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta) -> BindingReadiness:
     """Return whether the binding counts as available: ``ready(b, now, U)`` of rollout.md 5.4.
 
-    If availability is untrackable, the binding is ready once it has been applied for longer than *unavailable_period*.
-    At exactly that age it is not ready yet, and the wait is zero. It is also ready if the transition time is further in
-    the future than the period: a clock was wrong, and the wait would be as long as the error. A cluster that loses
-    content by a confirmed removal is not ready while the content leaves its Works, nor for *unavailable_period* after
-    the update that removes it.
+    A binding is ready if DiffReported is True. Otherwise, Available must be True. If availability is untrackable, it
+    must have been True for longer than *unavailable_period*: at exactly that age the binding is not ready yet, and the
+    wait is zero. A transition time that is further in the future than the period is ignored, because a clock was wrong,
+    and the wait would be as long as the error. A cluster that loses content by a confirmed removal is not ready while
+    the content leaves its Works, nor for *unavailable_period* after the update that removes it.
     """
     if binding.object_removal is ObjectRemoval.ORDERED:
         return BindingReadiness(ready=False, wait=None)
@@ -331,7 +332,9 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 
 
 def losing_content(document: JsonObject, master: Mapping[str, Any], now: datetime) -> JsonObject:
-    """Return a binding to update, with the time and any removal order if the update removes content from the cluster.
+    """Return a binding to update, with the time of the update if it removes content by a confirmed removal.
+
+    Its confirmed removal of objects is ordered. If the update removes nothing, the binding is returned unchanged.
 
     Args:
         document: The binding before the update.
@@ -413,12 +416,15 @@ def waits_for_window(condition: Mapping[str, Any]) -> bool:
 def views(
     documents: Sequence[JsonObject], empty: Container[str] = (), superseded_names: Container[str] = ()
 ) -> list[BindingView]:
-    """Read bindings, sorted by name.
+    """Return views of bindings, sorted by name.
 
     Args:
         documents: The bindings.
         empty: Names of those that are Unscheduled and have no Works.
         superseded_names: Names of master snapshots whose groups are incomplete and not the latest.
+
+    Raises:
+        ValueError: The ``spec.state`` of a binding is none of the three states.
     """
     views = (
         BindingView.of(

@@ -31,7 +31,7 @@ class EnvelopeError:
 
 @dataclass(frozen=True, slots=True, order=True)
 class EnvelopeKey:
-    """Names one envelope.
+    """Identity of an envelope.
 
     Args:
         type: ``ClusterResourceEnvelope`` or ``ResourceEnvelope``.

@@ -146,7 +146,7 @@ class StorableContent:
 def fit_objects(
     objects: Sequence[JsonObject], sizes: Sequence[int], old_content: Mapping[ObjectIdentity, JsonObject]
 ) -> StorableContent:
-    """Return the content of each object that fits into one object of the hub.
+    """Return the objects that each fit into one object of the hub. A larger one keeps its old content, or is left out.
 
     Args:
         objects: The objects that are selected now.

@@ -49,7 +49,7 @@ class RequestedClusters:
 
     Args:
         type: ``placementType``.
-        number: ``numberOfClusters`` of PickN, or number of names in PickFixed. None: unlimited, for PickAll.
+        number: ``numberOfClusters`` of PickN, or number of names in PickFixed. None: unlimited, as for PickAll.
     """
 
     type: PlacementType
@@ -178,7 +178,7 @@ class RolloutPlan:
         waiting: Bindings whose cluster is held by another disruption or closed windows: RolloutStarted False, also with
             `Action.NOTHING_TO_ROLL`.
         budget: The numbers behind the plan.
-        requeue_after: Delay before the next plan. Zero: immediately, rate limited. None means that an event requeues.
+        requeue_after: Delay before the next plan. Zero: immediately, rate limited. None if only an event requeues.
         error: Set only with `Action.ERROR`.
     """
 

@@ -116,7 +116,7 @@ class ClusterJudgement:
 
 
 def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
-    """Return which of the dropped clusters lose their content now."""
+    """Return which of the dropped clusters lose their content now, and the reason why each of the others waits."""
     confirmed = {cluster.cluster for cluster in facts.dropped if _is_confirmed(cluster, facts)}
     unconfirmed_clusters = [cluster for cluster in facts.dropped if cluster.cluster not in confirmed]
     total = max(facts.largest - len(confirmed), len(facts.remaining) + len(unconfirmed_clusters))

@@ -182,7 +182,7 @@ class Confirmation:
 
 
 def validity_error(confirmation: Confirmation, now: datetime) -> str:
-    """Return why a confirmation does not count at *now*. Empty: it counts."""
+    """Return why a confirmation does not count at *now*. Empty: it counts, or has no expiry."""
     if confirmation.expiry is None:
         return ""
     if confirmation.expiry <= now:

@@ -83,7 +83,7 @@ class DropJudgement:
         changed: Bindings dropped before, as they will be written.
         snapshot: The policy snapshot with its record. None if it is unchanged.
         warned: Clusters that the placement leaves with a warning.
-        facts: Inputs of the verdict. None means that nothing is judged.
+        facts: Inputs of the verdict. None if nothing was judged.
     """
 
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -55,7 +55,7 @@ def leaving_namespaces(placement: JsonObject, items: Iterable[RemovalItem]) -> f
 
 
 def member_contents(namespaces: Iterable[str], counts: Iterable[NamespaceCounts | None]) -> MemberContents | None:
-    """Return what namespaces hold on several members. None: no namespace is deleted.
+    """Return what namespaces hold on several members. None if no namespace is deleted.
 
     Args:
         namespaces: Their names.
@@ -83,7 +83,7 @@ def member_contents(namespaces: Iterable[str], counts: Iterable[NamespaceCounts 
 
 
 def namespace_counts(member: JsonObject | None) -> NamespaceCounts | None:
-    """Return what a MemberCluster reports of its namespaces. None: unknown."""
+    """Return the counts of a MemberCluster, empty if it has not reported any. None without a MemberCluster."""
     return None if member is None else dict_at(member, "status", "namespaceContents")
 
 

@@ -102,7 +102,7 @@ class ObjectJudgement:
 
 
 def judge_objects(facts: ObjectFacts) -> ObjectJudgement:
-    """Return what to place while some removals wait for confirmation."""
+    """Return the content to place, and the verdict on objects that are placed and no longer selected."""
     return _Judge(facts).judgement()
 
 
@@ -273,7 +273,7 @@ class _Judge:
         return loses_all or largest_loss > MANY or is_large_share(loss, len(largest))
 
     def _countable_objects(self, placed: Mapping[ObjectIdentity, PlacedObject]) -> set[ObjectIdentity]:
-        """Return the objects of a snapshot, without those that are exempt or whose removal was carried out."""
+        """Return the objects of a snapshot, without unselected ones that are exempt or were removed as confirmed."""
         return {
             identity
             for identity, placed_object in placed.items()

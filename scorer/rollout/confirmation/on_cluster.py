@@ -83,7 +83,7 @@ class LeavingJudgement:
 
 
 def objects_in(works: Iterable[JsonObject]) -> frozenset[ObjectIdentity]:
-    """Return the objects in Works that have their manifests."""
+    """Return the identities of the objects in the manifests of Works."""
     manifests = (manifest for work in works for manifest in manifests_of(work))
     return frozenset(object_identity(manifest) for manifest in manifests if isinstance(manifest, dict))
 
@@ -96,7 +96,7 @@ def judge_leaving(
     exemptions: Exemptions,
     now: datetime,
 ) -> LeavingJudgement:
-    """Return which objects remain on a cluster until their removal is confirmed.
+    """Return the verdict on the objects that would leave a cluster.
 
     Args:
         policy: Removal policy of the placement.

@@ -167,7 +167,7 @@ class RemovalPolicy:
         many_objects: All objects of a placement leave it, or many within the window.
         objects: Any other object leaves a placement.
         many_clusters: A placement ends with no cluster, or loses many within the window.
-        clusters: A placement leaves fewer clusters.
+        clusters: A placement loses clusters, but not many, and keeps at least one.
         placement: A placement with content on several clusters is deleted.
         node_pool: A NodePool with nodes is deleted. Admission alone judges it.
         window: How far back selections and sets of clusters are compared.
@@ -217,7 +217,7 @@ class RemovalPolicy:
         return any(pattern.covers(group, kind) for pattern in (*_BUILT_IN, *self.kinds))
 
     def exempts(self, namespace: Mapping[str, Any]) -> bool:
-        """Return whether the content of a Namespace needs no confirmation."""
+        """Return whether a Namespace has the label that exempts its content. False if exemptions are disabled."""
         return self.exempt is not None and labels_of(namespace).get(self.exempt[0]) == self.exempt[1]
 
 

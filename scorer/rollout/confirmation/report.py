@@ -183,8 +183,8 @@ def with_removal_pending(
     Args:
         placement: With its stored status, which has the time of the last transition.
         status: The status to store.
-        items: The pending items.
-        now: Transition time of conditions that change.
+        items: The pending items. The condition has the time of the oldest one as its transition time.
+        now: The present time, which is the transition time without such a time.
         bindings: All of its bindings, which also record digests that were carried out.
         snapshots: All of its resource snapshots.
     """
@@ -313,7 +313,7 @@ def warning_event(items: Sequence[RemovalItem], clusters: Sequence[str] = ()) ->
 
 
 def bypassed_event(placement: JsonObject) -> Event | None:
-    """Return the Event about removals that were pending when confirmation was switched off. None: nothing was."""
+    """Return the Event about removals that were pending when confirmation was switched off. None if nothing was."""
     kinds = {condition.get("type"): condition for condition in conditions_of(placement)}
     pending = kinds.get(REMOVAL_PENDING_CONDITION)
     if pending is None or pending.get("reason") != CONFIRMATION_REQUIRED:

@@ -83,7 +83,7 @@ def format_sources(sources: Mapping[ObjectIdentity, ObjectSource], contents: Seq
 
 
 def sources_of(snapshot: JsonObject) -> list[ObjectSource]:
-    """Return the source of each object of one resource snapshot, all blank if the annotation does not match it."""
+    """Return the source of each object of one resource snapshot, all empty if the annotation does not match it."""
     contents = selected_resources(snapshot)
     try:
         entries = orjson.loads(annotation(snapshot, SOURCES) or "[]")
@@ -150,7 +150,7 @@ _REDUCTIONS: Final[tuple[Callable[[ObjectSource], ObjectSource], ...]] = (
 
 
 def placed_objects(group: SnapshotGroup) -> dict[ObjectIdentity, PlacedObject]:
-    """Return what a snapshot group places, unwrapped, by identity."""
+    """Return the objects that a snapshot group places, unwrapped, by identity."""
     contents = [content for document in group.documents for content in selected_resources(document)]
     sources = [source for document in group.documents for source in sources_of(document)]
     return unwrapped_objects(contents, sources)
@@ -202,6 +202,7 @@ def placeable_group(group: SnapshotGroup, created: datetime | None) -> SnapshotG
     """Return a snapshot group as a cluster gets it: without objects that were pending before its binding was created.
 
     The omitted objects count as left out. Works that already hold them, such as those of a lost binding, keep them.
+    Pending keys remain in an envelope that is still selected.
 
     Args:
         group: A complete snapshot group.

@@ -41,13 +41,13 @@ _SHOWN: Final = 200
 
 
 class VariableError(ValueError):
-    """A variable in a value cannot be replaced on a cluster."""
+    """A value cannot be read, or a variable in it cannot be replaced on a cluster."""
 
 
 def binding_override(binding: JsonObject, member: JsonObject, snapshots: Iterable[JsonObject]) -> Override:
     """Return a function that applies the overrides of a binding to one object, for `works.plan.plan_works`.
 
-    It parses nothing before its first call, since most passes make no Work.
+    The snapshots are parsed on the first call, because most passes make no Work.
 
     Args:
         binding: Names the override snapshots in the order of application.
@@ -166,7 +166,7 @@ def substitute(value: Any, cluster: str, labels: Mapping[str, str]) -> Any:
         labels: Labels of the cluster.
 
     Raises:
-        VariableError: A label variable is not closed, or the cluster does not have the label.
+        VariableError: A label variable is not closed, the cluster does not have the label, or *value* is not JSON.
     """
     try:
         text = dump_json(value)

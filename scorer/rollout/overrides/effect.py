@@ -42,11 +42,11 @@ class KindDirectory(Protocol):
     """The kinds that a hub serves."""
 
     def find(self, group: str, kind: str) -> Kind | None:
-        """Return a kind regardless of its versions."""
+        """Return a kind in any of its versions. None: unknown."""
         ...
 
     def find_served(self, group: str, version: str, kind: str) -> Kind | None:
-        """Return a kind if that version of it is served."""
+        """Return a kind, or None if it is not served in that version."""
         ...
 
     def may_serve(self, group: str) -> bool:
@@ -94,14 +94,14 @@ def ineffective_parts(
 ) -> Iterator[IneffectivePart]:
     """Yield the parts of an override that have no effect.
 
-    A placement that the override names and that is not in *placed* is another finding (X-62), so nothing is yielded
-    about the selected objects.
+    If the override names a placement that is not in *placed* (X-62), no object is reported as not placed.
 
     Args:
         override: ClusterResourceOverride or ResourceOverride that has passed admission.
         placed: The placements and their content, at least of those that the override is for. None: unknown.
         kinds: The kinds that the hub serves.
-        cluster_labels: Labels of every member cluster, as `member_labels` returns them. None: unknown.
+        cluster_labels: Labels of every member cluster, as `member_labels` returns them. None: unknown. Rules are not
+            reported without clusters.
     """
     judge = _SelectorJudge(override, placed, kinds)
     for i, target in enumerate(selected_in(spec_of(override), namespace_of(override))):
@@ -218,7 +218,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _closest_kind(target: OverrideTarget, kinds: Iterable[Kind]) -> str:
-    """Return the kind that the user may have meant, those of the same group first. Empty: none is similar."""
+    """Return the kind with the most similar name. Empty: none is similar."""
     by_name: dict[str, str] = {}
     for kind in sorted(kinds, key=lambda kind: (kind.group != target.group, str(kind))):
         by_name.setdefault(kind.kind.lower(), kind.kind)
@@ -228,6 +228,8 @@ def _closest_kind(target: OverrideTarget, kinds: Iterable[Kind]) -> str:
 
 def nearest_names(word: str, names: Collection[str]) -> list[str]:
     """Return the names that share the most of their start and end with *word*, at most `MOST_SUGGESTIONS`, best first.
+
+    Only the first `MOST_COMPARED` names in alphabetical order are compared.
 
     The time is linear in the lengths. Users choose both sides, and a comparison of all parts, as by ``difflib``, takes
     seconds for names that are long and of few different letters.

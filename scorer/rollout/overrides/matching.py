@@ -139,7 +139,11 @@ def _describe_awaited(snapshot: JsonObject) -> str:
 def placed_targets(
     objects: Iterable[JsonObject], kinds: Mapping[tuple[str, str], Kind] = KINDS
 ) -> Iterator[OverrideTarget]:
-    """Yield the selections that match placed objects. For an envelope, they are those of its content."""
+    """Yield the selections that match placed objects.
+
+    For an envelope, they are those of its content. A ResourceEnvelope is also selected by its Namespace, even if its
+    content cannot be placed.
+    """
     for content in objects:
         if not is_envelope(content):
             yield from selections_of(content)

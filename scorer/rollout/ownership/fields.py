@@ -233,7 +233,7 @@ def with_member_fields(
         live: The object on the member.
         outcome: Decides instead of *live* which fields belong to the member. None: unset.
         author: Has the annotation that names fields to ignore: the outcome of an apply may have one that a client of
-            the member wrote. None means that *manifest* has it.
+            the member wrote. None if *manifest* has it.
     """
     reference = live if outcome is None else outcome
     for rule in _member_rules(manifest, reference):
@@ -277,7 +277,7 @@ def _member_rules(manifest: JsonObject, live: JsonObject) -> list[FieldRule]:
 
 
 def _without(value: Any, path: Path) -> Any:
-    """Return *value* without the field at *path*. A map that this empties is removed as well: None."""
+    """Return *value* without the field at *path*. None if *value* is a map that would be empty."""
     head, *tail = path
     remaining_path = tuple(tail)
     if isinstance(value, list):
@@ -355,7 +355,10 @@ def _is_blank(value: Any) -> bool:
 
 
 def _counterparts(desired: Sequence[Any], live: Sequence[Any]) -> Iterator[Any]:
-    """Return the item of *live* for each item of *desired*: the one of the same port, else name, else at its position.
+    """Return the item of *live* for each item of *desired*, or None if it has none.
+
+    Items are matched by port, else by name, if all items of both lists have distinct ones. Otherwise, they are matched
+    by position.
 
     Example: two listeners of a Gateway share port 443, so their names distinguish them.
     """

@@ -59,7 +59,7 @@ def ignored_fields_mistakes(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def parse_ignored_fields(text: str) -> IgnoredFields:
-    """Parse the annotation."""
+    """Return the fields and the mistakes in the value of the annotation."""
     if len(text) > LONGEST_TEXT:
         return IgnoredFields(mistakes=(f"has {len(text)} characters, at most {LONGEST_TEXT} are allowed",))
     return _parse(text)

@@ -62,7 +62,7 @@ class ObjectLister(Protocol):
         ...
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object, or None."""
+        """Return one object. None if it does not exist."""
         ...
 
 
@@ -80,7 +80,7 @@ class ClusterObjects:
         self._claims: dict[str, frozenset[str]] = {}
 
     def origin(self, document: JsonObject) -> str:
-        """Return the creator of an object, as a plural for a count ("Jobs of CronJobs").
+        """Return the class of controller-created objects that an object belongs to, in plural ("Jobs of CronJobs").
 
         Empty: an author may have created it.
         """
@@ -123,7 +123,10 @@ class ClusterObjects:
 
 
 def owning_controller(document: Mapping[str, Any]) -> str:
-    """Return the kind of the owner whose controller created an object. Empty: none that creates such objects."""
+    """Return the kind of the owner whose controller created an object. Empty: it has no such owner.
+
+    For a ReplicaSet or ControllerRevision with any other owner, it is ``controller``.
+    """
     kind = group_kind(document)
     if (creators := OWNERS.get(kind)) is None:
         return ""

@@ -6,9 +6,9 @@ and each Work before its deletion. This order is crash-safe: nothing is deleted 
 generator makes while the placement is already being deleted is marked before its deletion, like all other Works of its
 binding.
 
-In the same way the loop marks bindings and Works as meant before it deletes them (`scorer.rollout.removal.marks`). A
-binding that is being deleted without that mark was deleted by another client: its Works remain, and the scheduler
-recreates it.
+In the same way, the loop marks bindings and Works for removal before it deletes them
+(`scorer.rollout.removal.marks`). A binding that is being deleted without that mark was deleted by another client. Its
+Works remain, and the scheduler recreates it.
 
 Source: rollout.md 18 and 20. KubeFleet has the field without an implementation.
 """
@@ -55,7 +55,7 @@ def plan_binding_deletion(
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement with a deletion timestamp.
         bindings: All of its bindings.
-        abandoned: Its objects remain on the members. None means that the delete strategy decides.
+        abandoned: Whether its objects remain on the members. None: unset, the delete strategy decides.
     """
     writes = []
     keeps_content = leaves_objects(placement) if abandoned is None else abandoned
@@ -170,12 +170,12 @@ def plan_work_deletion(
     """Return the writes that delete Works, in order. Empty if all are being deleted as intended.
 
     Each Work is first marked for removal, even one that another client has deleted: the agent removes content only with
-    the mark. While the member is leaving the fleet, Works are not marked, and their content remains.
+    the mark. For a member that is leaving or deleted, marks are removed instead, and the content remains.
 
     Args:
         works: The Works to delete.
         member: Their MemberCluster. None if it does not exist.
-        abandoned: Their content remains on the member, unless the loop has already ordered its removal.
+        abandoned: Whether their content remains on the member, unless the loop has already ordered its removal.
     """
     writes = []
     has_member = is_member(member)

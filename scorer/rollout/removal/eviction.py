@@ -57,7 +57,7 @@ class Eviction:
     """The outcome of an eviction.
 
     Args:
-        binding: Name of its binding, empty if there is not exactly one.
+        binding: Name of the binding that was evaluated. Empty: none was.
         reason: The outcome, never `EvictionReason.VALID`, which both EXECUTED and NOT_EXECUTED imply.
         message: Why, with the numbers of the budget if one was consulted.
         budget: Name of the disruption budget that decided, empty if none did.
@@ -194,9 +194,10 @@ def decide_eviction(
 def is_in_progress(
     eviction: Mapping[str, Any], bindings: Iterable[Mapping[str, Any]], *, withdrawn: bool = False
 ) -> bool:
-    """Return whether an eviction is removing a binding: it names a binding that still exists.
+    """Return whether an eviction is removing a binding: it records the uid of a binding that still exists.
 
-    Once the eviction was executed or withdrawn, the binding must also be being deleted.
+    Once the eviction is executed or withdrawn, it is in progress only while that binding is being deleted. An eviction
+    that is finished without being executed is not in progress.
 
     Args:
         eviction: The ClusterResourcePlacementEviction.

@@ -11,10 +11,11 @@ pass deletes the object, or has other plans for it and removes the mark (`withou
 crash would leave a deletion that looks like another client's.
 
 A deletion timestamp does not record which client deleted an object, nor why: removing a definition, clearing a
-namespace and ``kubectl delete --all`` leave the same timestamp as the loop. The mark is the order to remove. No other
-state of the hub is an order, not even that an object is missing, unreadable, empty or being deleted.
+namespace and ``kubectl delete --all`` leave the same timestamp as the loop. To the agent, only the mark is an order to
+remove, and no other state of the hub, not even that an object is missing, unreadable, empty or being deleted.
 
-The deletion of a placement is an order. The loop passes it on to the bindings, and from each binding to its Works.
+To the loop, the deletion of a placement is an order. It passes the order on to the bindings, and from each binding to
+its Works.
 
 Example: ``kubectl delete namespace`` on the hub deletes the Works of a member. None of them has a mark, so the agent
 removes nothing, and the loop recreates the Works.
@@ -124,7 +125,8 @@ class RemovalFacts:
 def removal_action(content: RemovalFacts) -> RemovalAction:
     """Return what to do with an object. This is the only place that decides it.
 
-    An object that the agent must not touch is released whether or not its removal was ordered: otherwise garbage
+    Nothing is done to an object that the agent does not own, on a member that is leaving, or for an older Work.
+    Otherwise, an object that the agent must not touch is released whether or not its removal was ordered: garbage
     collection would delete it with its owner.
 
     Example: a Work no longer lists Deployment ``web``. If the hub has signed the Work's content, the Deployment is

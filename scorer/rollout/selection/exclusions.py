@@ -2,8 +2,8 @@
 
 The rules of the operator, the built-in exclusions, and harbormaster's own objects.
 
-If a placement held the definition of AppliedWork, its end would delete the member's AppliedWorks, and everything that
-they own. If it held the agent's namespace, its end would delete the agent. So the fleet's own objects are neither
+If a placement had the definition of AppliedWork, its deletion would delete the member's AppliedWorks, and everything
+that they own. If it had the agent's namespace, it would delete the agent. So the fleet's own objects are neither
 selected nor unwrapped on the hub, nor applied or removed on a member, no matter which user or hub asks for it. They are
 recognized by group, kind and name alone: nothing else in a manifest can be trusted.
 
@@ -26,7 +26,7 @@ _VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class KindRule:
-    """One token of the option: a group, or some of its versions and kinds. An empty part matches any."""
+    """One entry of the operator's list of kinds: group, version and kinds. An empty version or set matches any."""
 
     group: str
     version: str = ""
@@ -118,9 +118,9 @@ class MemberLimits:
 
     Args:
         home: The agent's own namespace.
-        blocked_namespaces: Further namespaces that the agent touches neither themselves nor the objects in them. ``*``
-            at the end matches any rest.
-        allowed_kinds: Kinds that the agent may change. Empty: all kinds that are not blocked.
+        blocked_namespaces: Further namespaces. The agent touches neither them nor the objects in them. ``*`` at the end
+            matches any rest.
+        allowed_kinds: Kinds that the agent may change. Empty: all kinds except the fleet's own.
         namespaced_only: Whether the agent touches no cluster-scoped objects.
     """
 
@@ -258,7 +258,7 @@ class SelectionSettings:
         return exclusion_reason(group, kind, name_of(document), namespace_of(document), homes=(self.home,))
 
     def envelope_exclusion_reason(self, document: Mapping[str, Any]) -> str:
-        """Return why an object in an envelope is not placed: the exclusions of selectors apply to it, too."""
+        """Return why an object in an envelope is not placed, or an empty string. The exclusions of selectors apply."""
         if reason := self.exclusion_reason(document):
             return reason
         group, version = split_api_version(str(document.get("apiVersion") or ""))

@@ -48,7 +48,7 @@ class DocumentInventory:
         return [objects[name] for objects in selected for name in sorted(objects)]
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object, or None."""
+        """Return one object. None if it does not exist."""
         return self._objects.get(kind.group_kind, {}).get(namespace, {}).get(name)
 
 
@@ -61,7 +61,7 @@ class Selection:
         identifiers: The same objects as ``status.selectedResources`` names them.
         cluster_objects: Matching objects that are omitted because a cluster's controllers create them: group, kind,
             namespace and name of each, with its origin (`ClusterObjects.origin`).
-        uids: Uids of the same objects on the hub, by group, kind, namespace and name.
+        uids: Uids of the selected objects on the hub, by group, kind, namespace and name.
     """
 
     objects: tuple[JsonObject, ...]
@@ -76,8 +76,9 @@ class InvalidSelection:
 
     Args:
         message: The error.
-        rest: The selection without the namespace of its namespaced terms, which was deleted: a user may confirm that
-            its content is removed. None if the error is another one.
+        rest: The selection of the cluster-scoped terms, without Namespaces, if the error is that the namespace of the
+            namespaced terms is deleted or being deleted: a user may confirm that its content is removed. None for
+            another error, or if these terms have one, too.
     """
 
     message: str
@@ -153,7 +154,11 @@ class _Selector:
         self.cluster_objects: dict[ObjectKey, str] = {}
 
     def run(self, terms: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
-        """Return the selected objects as stored on the hub, term by term."""
+        """Return the selected objects as stored on the hub, term by term.
+
+        Raises:
+            _UserError: The terms select nothing valid, such as an object twice or a reserved namespace.
+        """
         if is_fleet_namespace(self._namespace, (self._settings.home,)):
             raise _UserError(f"namespace {self._namespace} belongs to the fleet itself and nothing in it can be placed")
         home = self._namespace or self._selected_home(terms)
@@ -171,7 +176,12 @@ class _Selector:
         return list(selected.values())
 
     def _selected_home(self, terms: Sequence[Mapping[str, Any]]) -> str:
-        """Return the namespace in the only ``NamespaceWithResourceSelectors`` term, or an empty string."""
+        """Return the namespace in the only ``NamespaceWithResourceSelectors`` term, or an empty string without one.
+
+        Raises:
+            _LostNamespaceError: The namespace does not exist, or is being deleted.
+            _UserError: The terms do not select exactly one namespace by name, or it is reserved.
+        """
         namespaces = [term for term in terms if is_namespace(term)]
         scoped_terms = [term for term in namespaces if _scope(term) is SelectionScope.NAMESPACE_WITH_RESOURCE_SELECTORS]
         if not scoped_terms:
@@ -215,9 +225,10 @@ class _Selector:
             yield from self._cluster_scoped(kind, term)
 
     def _cluster_scoped(self, kind: Kind, term: Mapping[str, Any]) -> Iterator[JsonObject]:
-        """Yield matching objects.
+        """Yield matching objects. A term for all objects of a kind skips the excluded ones.
 
-        A term for all objects of a kind skips the excluded ones. In any other term they are an error.
+        Raises:
+            _UserError: Any other term matches an excluded object.
         """
         takes_all = _takes_all(term)
         for document in self._matching(kind, term, ""):

@@ -62,7 +62,7 @@ class ClustersHeld:
         )
 
     def format(self) -> str:
-        """Return the value of the annotation. Empty: no record."""
+        """Return the value of the annotation. Empty: no unconfirmed loss is recorded."""
         if not self.counts:
             return ""
         digests_by_time: dict[str, list[str]] = {}

@@ -18,7 +18,7 @@ class ContentRecord:
     """The record of the snapshots of a group.
 
     Args:
-        sources: Returns the record about the objects of one snapshot. None means that nothing is recorded.
+        sources: Returns the record about the objects of one snapshot. None: disabled, nothing is recorded.
         retained: Names of masters that are not trimmed from the history.
         removes: Whether a confirmed removal takes objects of the latest snapshot out of the content.
     """

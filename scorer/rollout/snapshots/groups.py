@@ -51,7 +51,7 @@ class SnapshotGroup:
         return [content for document in self.documents for content in selected_resources(document)]
 
     def left_out(self) -> frozenset[ObjectIdentity]:
-        """Return the selected objects that are too large for a snapshot.
+        """Return the objects that are recorded as left out of the group, such as those that are too large.
 
         Raises:
             ValueError, TypeError: Another client has edited the record.
@@ -95,9 +95,12 @@ def _subindex(snapshot: JsonObject) -> int:
 
 
 def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
-    """Return the group whose master is labeled latest, or None without groups.
+    """Return the group whose master is labeled latest and has a hash. None if no group has a master.
 
-    Without a label, as after a crash, the greatest index counts.
+    If several groups qualify, the last one counts. If none does, as after a crash, the last group with a master does.
+
+    Args:
+        groups: The groups, sorted by index.
     """
     masters = [group for group in groups if group.master is not None]
     labelled_groups = [

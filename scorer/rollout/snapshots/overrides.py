@@ -54,11 +54,11 @@ class OverrideSnapshotPlan:
     """Writes for the snapshots of an override, in order.
 
     Args:
-        writes: Empty if the latest snapshot holds the override's spec already.
+        writes: Empty if the snapshots are up to date.
         name: Name of the snapshot in force after the writes.
-        index: Index.
+        index: Its index.
         error: Reason why the override cannot have snapshots. Nothing is planned then, and the caller reports it to the
-            user.
+            user. Empty: none.
     """
 
     writes: tuple[Write, ...] = ()

@@ -42,7 +42,7 @@ class PolicySnapshotPlan:
     Args:
         writes: Empty if the latest snapshot is up to date.
         name: Name of the policy snapshot in force after the writes.
-        index: Index.
+        index: Its index.
         error: Set if several snapshots are labeled latest. Nothing is planned then, and the caller reports it to the
             user.
     """

@@ -124,7 +124,7 @@ class ResourceSnapshotPlan:
     Args:
         writes: Sequential writes. The oldest groups beyond the history limit are deleted before the new one is created.
         name: Name of the master to roll out.
-        index: Index.
+        index: Its index.
         identifiers: ``status.selectedResources`` to report: the content in force, not a pending change.
         requeue_after: Delay until a pending change may be written. None if nothing is pending.
         too_large: The selected objects whose present content does not fit into a snapshot.
@@ -149,9 +149,10 @@ def plan_resource_snapshots(
     cluster_objects: Collection[ObjectIdentity] = (),
     content: ContentRecord = NO_RECORD,
 ) -> ResourceSnapshotPlan:
-    """Return the writes after which the latest snapshot group holds *objects*.
+    """Return the writes after which the latest snapshot group holds *objects*, as far as throttle and sizes allow.
 
-    With an External strategy only update runs call this, with `UNTHROTTLED` (rollout.md 3.7).
+    While the throttle delays a change, only the time of its detection is written. With an External strategy, only
+    update runs call this, with `UNTHROTTLED` (rollout.md 3.7).
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
@@ -333,7 +334,7 @@ def index_in_name(name: str, prefix: str) -> int:
 
 
 def history_limit(placement: JsonObject) -> int:
-    """Return ``spec.revisionHistoryLimit``."""
+    """Return ``spec.revisionHistoryLimit`` or its default."""
     limit = spec_of(placement).get("revisionHistoryLimit")
     return DEFAULT_REVISION_HISTORY_LIMIT if limit is None else int(limit)
 
@@ -354,7 +355,7 @@ def _due_time(master: JsonObject, detection_time: datetime, now: datetime, setti
 
 
 def _repair(latest: SnapshotGroup, desired: Sequence[JsonObject]) -> Iterable[Write]:
-    """Complete a group that a crash left unfinished, and drop the detection time of a change that was undone.
+    """Yield the writes that complete a group after a crash, and drop the detection time of a change that was undone.
 
     The hash, and the records of the objects that are left out or released, are restored, too: without the records, the
     objects would count as no longer selected.

@@ -1,6 +1,6 @@
 """Advisories: warnings of admission that still hold for a stored placement, kept in its condition ``Advisories``.
 
-GitOps tools drop the warnings of an answer. The condition exists only while there are advisories. Its message has one
+GitOps tools drop the warnings of responses. The condition exists only while there are advisories. Its message has one
 line for each: the id of the rule, the field and the text. Users remove advisories with the annotation
 ``harbormaster.dev/acknowledge``.
 
@@ -93,7 +93,7 @@ def with_advisories(
 
 
 def advisory_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterator[Event]:
-    """Yield an Event when the advisories of a placement change.
+    """Yield an Event when advisories of a placement are added, or when none remain.
 
     Args:
         placement: With its stored status.

@@ -1,6 +1,6 @@
 """Status back-reporting: the status of an object on a member, copied to the hub's own object.
 
-Only where it is clear which member reports it: the placement picks exactly one cluster.
+It is copied only if the placement picks exactly one cluster. Otherwise, members could report different statuses.
 
 Source: rollout.md 18; KubeFleet pkg/controllers/statusbackreporter.
 """
@@ -85,9 +85,10 @@ def report_back_error(placement: Mapping[str, Any]) -> str:
 def plan_back_reports(
     placement: JsonObject, bindings: Sequence[JsonObject], works: Iterable[JsonObject]
 ) -> list[BackReport]:
-    """Return the statuses that objects on the hub should have now, by group, kind, namespace and name.
+    """Return the statuses that objects on the hub should have now, sorted by group, kind, namespace and name.
 
-    Empty while two clusters hold the placement, as during a move: it is ambiguous which of them counts.
+    Empty unless exactly one binding is Bound and not being deleted. During a move, two clusters have the placement,
+    and it is ambiguous which of them counts.
 
     Args:
         placement: One that `reports_to_originals` and has no `report_back_error`.

@@ -59,7 +59,7 @@ def binding_status(
 
     The conditions are made in order, up to the first that is False. RolloutStarted is not changed: the rollout
     controller writes it. ObjectsTooLarge and Removed come last. They exist only while objects are too large, or cannot
-    be removed.
+    be removed. If the plan has the problem `WorkCause.NOT_YET`, the status is unchanged.
 
     Args:
         binding: The binding as stored.

@@ -77,7 +77,7 @@ def plan_status_copy(
     Args:
         placement: A ClusterResourcePlacement with `reported_namespace`.
         status: New status of the placement.
-        copy: The ClusterResourcePlacementStatus of its name in that namespace.
+        copy: The ClusterResourcePlacementStatus of its name in that namespace. None if it does not exist.
         now: ``lastUpdatedTime`` of a changed copy.
     """
     synced_type = condition_type(placement, STATUS_SYNCED)

@@ -73,7 +73,7 @@ class SnapshotView:
 
     Args:
         name: Name of the master.
-        index: Index.
+        index: Its index.
         identifiers: The content, as ``status.selectedResources`` names it.
     """
 
@@ -90,8 +90,8 @@ class PlacementReport:
         status: The complete ``status``.
         events: Only for new transitions.
         complete: Whether Scheduled and all expected conditions are True.
-        look_again: Time until the rollout counts as stalled without progress. None if it cannot stall, or has
-            stalled already.
+        look_again: Time until the rollout counts as stalled if it makes no progress. None: disabled, because it cannot
+            stall or has stalled already.
     """
 
     status: JsonObject
@@ -101,7 +101,7 @@ class PlacementReport:
 
     @property
     def requeue_after(self) -> timedelta | None:
-        """Delay before a requeue without an event."""
+        """Delay before a requeue without an event. None: disabled, because the rollout is complete and cannot stall."""
         if self.look_again is not None:
             return min(self.look_again, RESYNC)
         return None if self.complete else RESYNC
@@ -269,14 +269,14 @@ class _Reporter:
         return None
 
     def _too_large(self, too_large: Sequence[TooLarge]) -> Iterator[JsonObject]:
-        """Name the objects that are too large for a snapshot, and those that overrides make too large for a Work."""
+        """Yield the condition about objects too large for a snapshot, or made too large for a Work by overrides."""
         messages = [describe(too_large)] if too_large else []
         if messages := [*messages, *messages_of_clusters(self._bindings.values(), OBJECTS_TOO_LARGE)]:
             message = f"larger than the limit of etcd: {'; '.join(messages)}"
             yield placement_condition(self._placement, OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, message, self._now)
 
     def _not_removed(self) -> Iterator[JsonObject]:
-        """Name the objects that the placement no longer selects and that cannot be deleted on clusters."""
+        """Yield the condition about objects that are no longer placed and cannot be deleted on clusters."""
         if messages := messages_of_clusters(self._all, REMOVED):
             message = f"objects that are no longer placed cannot be deleted: {'; '.join(messages)}"
             yield placement_condition(self._placement, REMOVED, FALSE, FINALIZERS_REMAIN, message, self._now)

@@ -140,7 +140,7 @@ def is_stalled(placement: JsonObject, status: Mapping[str, Any]) -> bool:
 
 
 def too_large_message(placement: JsonObject) -> str:
-    """Return the message of the status about objects that are too large, if there are any."""
+    """Return the message of the status about objects that are too large. Empty without such objects."""
     condition = current_condition(placement, condition_type(placement, OBJECTS_TOO_LARGE))
     return str((condition or {}).get("message") or "")
 

@@ -93,7 +93,7 @@ class RolloutPreview:
         limits: The limits of the strategy. None if they do not apply or are invalid.
         pushed: Clusters that have the placement and whose apply strategy changes immediately, outside all limits.
         steps: Steps, in order.
-        blocked: Point at which the rollout stops. None if it completes.
+        blocked: Obstacle that stops the rollout. None if it completes, or if *more* clusters follow the steps shown.
         more: Number of clusters after the last step shown.
         held: Clusters that first wait for their maintenance windows, sorted. The others come before them.
     """
@@ -129,7 +129,7 @@ def preview_rollout(
         bindings: Bindings of the placement after scheduling, including those being deleted. Their states are valid.
         latest: Name of the latest master resource snapshot.
         now: Decides whether an untrackable binding has been applied for long enough. No time passes between steps.
-        overrides: Desired override lists by cluster. A cluster that is missing has none. None means every binding
+        overrides: Desired override lists by cluster. A cluster that is missing has none. None: unset, every binding
             keeps its own.
         failing_clusters: Clusters whose Works cannot be made from the latest snapshot and overrides.
         held_clusters: Clusters that must not be changed before their maintenance windows open. They are assumed to open

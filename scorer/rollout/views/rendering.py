@@ -97,8 +97,8 @@ def rendered(
 
     Args:
         sources: The inputs.
-        works: The Works that the binding has now, with their manifests. They matter only for objects that are too
-            large, and for those that are left out of the snapshot.
+        works: The Works that the binding has now, with their manifests. They provide the last content of objects that
+            are too large, left out of the snapshot, or retained.
         placeable: Objects that may be placed.
     """
     plan = plan_content(sources, works, placeable=placeable)

@@ -179,7 +179,7 @@ class Mark:
         since: Start. None if not started.
         until: End, past or expected. None: unknown.
         over: Whether it has ended.
-        request: Name of the approval request, or empty.
+        request: Name of the approval request or of the gate. Empty for a timed wait.
     """
 
     kind: MarkKind

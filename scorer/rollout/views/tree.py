@@ -266,7 +266,7 @@ def _summary(clusters: Iterable[JsonObject]) -> JsonObject:
 
 
 def _missing_clusters(placement: JsonObject) -> list[JsonObject]:
-    """Return the status entries for the clusters that are missing from the decision."""
+    """Return reason and message for each cluster that the placement requests and that could not be picked."""
     unnamed = (entry for entry in dicts_at(placement, "status", "placementStatuses") if not entry.get("clusterName"))
     firsts: Iterator[Mapping[str, Any]] = (next(iter(entry.get("conditions") or ()), {}) for entry in unnamed)
     return [{key: str(condition.get(key, "")) for key in ("reason", "message")} for condition in firsts]

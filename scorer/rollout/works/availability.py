@@ -1,7 +1,7 @@
 """Whether an applied object is available on its member cluster, if that can be known at all.
 
-Only a few kinds report when they are available. For every other kind the result is "not trackable", and the rollout
-waits a fixed time instead (rollout.md 7.4).
+A few kinds report it in their status, and some are available as soon as they exist. All other kinds are not trackable:
+the rollout waits for a fixed time instead (rollout.md 7.4).
 
 Source: rollout.md 12; KubeFleet pkg/controllers/workapplier/availability_tracker.go.
 """
@@ -39,10 +39,10 @@ class Availability:
 
 
 def availability(document: JsonObject) -> Availability:
-    """Return the availability of an object on the member cluster, according to its status.
+    """Return the availability of an object as read from the member cluster.
 
-    The kind must match in group and version. A status with a field of the wrong type is `AvailabilityReason.FAILED`,
-    with a message that names the field.
+    The kind must match in group and version. If a field that decides has the wrong type, the result is
+    `AvailabilityReason.FAILED`, and the message names the field.
     """
     name = f"{document.get('kind')} {document.get('apiVersion')}"
     if (document.get("apiVersion"), document.get("kind")) in _AVAILABLE_WHEN_APPLIED:
@@ -73,7 +73,11 @@ def _untrackable(message: str) -> Availability:
 
 
 def _field(document: Mapping[str, Any], path: str, kind: type, default: Any) -> Any:
-    """Return the field at dotted *path*, or *default* if it is absent or null."""
+    """Return the field at dotted *path*, or *default* if the field or a parent is absent or null.
+
+    Raises:
+        _ShapeError: The field is not a *kind*, or a parent is not an object.
+    """
     value: Any = document
     segments: list[str] = []
     for part in path.split("."):
@@ -104,7 +108,7 @@ def _condition(document: JsonObject, kind: str) -> Mapping[str, Any]:
 
 
 def _lag_message(document: JsonObject) -> str:
-    """Return why the status is not for the present spec, or an empty string."""
+    """Return why the status is not for the present spec. Empty: it is."""
     observed_generation, generation = (
         _count(document, "status.observedGeneration"),
         _count(document, "metadata.generation"),

@@ -91,7 +91,7 @@ def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | No
 
 
 def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
-    """Return whether a Work is older than the one that was last applied, or succeeds one that is held for that."""
+    """Return whether a Work is older than what was last applied, or replaces a Work that is held for that reason."""
     applied_work_revision, is_held = applied_revision(applied_work)
     current = work_revision(work)
     if applied_work_revision is None or current == applied_work_revision:
@@ -135,7 +135,7 @@ def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObjec
 
 
 def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
-    """Return the AppliedWork with the record that a Work is held, or None if nothing changes."""
+    """Return the AppliedWork with the record that a Work is held, or None if recorded already or not restored."""
     applied_work_revision, _ = applied_revision(applied_work)
     if applied_work_revision is None or not _is_restored(work, applied_work_revision):
         return None
@@ -150,7 +150,7 @@ def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
 
 
 def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> str:
-    """Return the message about a Work that is held."""
+    """Return the message about a Work that is held because it is older than the record of its AppliedWork."""
     applied_work_revision, _ = applied_revision(applied_work)
     assert applied_work_revision is not None
     old_words, current = _words(applied_work_revision), _words(work_revision(work))
@@ -162,6 +162,9 @@ def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> st
 
 def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
     """Return whether a user has allowed a member to accept Works that are older than what was applied.
+
+    The permission must end after *now*, and at most `LONGEST_ACCEPTANCE` later.
+
 
     Args:
         document: MemberCluster or InternalMemberCluster of the member.

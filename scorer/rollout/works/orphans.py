@@ -68,8 +68,8 @@ def orphaned_works(
 def as_works_say(binding: JsonObject, works: Collection[JsonObject]) -> JsonObject:
     """Return a new binding, bound to the content of the Works on its cluster, with the finalizer that Works require.
 
-    If the Works differ, the rollout had allowed a change that was in progress: the latest Work counts. If they do not
-    record their content, the binding stays Scheduled, so that the Works stay unchanged until the rollout reaches it.
+    If the Works differ, the rollout had allowed a change that was in progress: the latest Work counts. If that Work
+    does not record its content, the binding remains Scheduled, and the Works unchanged until the rollout reaches it.
 
     Args:
         binding: A binding that is not stored yet.

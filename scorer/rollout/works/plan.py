@@ -2,7 +2,6 @@
 
 One Work per snapshot of the group and one per envelope, under names derived from what they hold: planning again on the
 result plans nothing.
-
 A Work that a user edits by hand is rewritten, unlike in the reference, which compares labels and hashes only.
 
 Source: rollout.md 9; KubeFleet pkg/controllers/workgenerator.
@@ -275,7 +274,7 @@ class _WorkPlanner:
             return WorkPlan(needs_manifests=True)
 
     def _plan_stranded(self) -> Iterator[Write]:
-        """Refresh the strategy of Works whose snapshot was dropped from the history."""
+        """Yield the writes that refresh Works whose snapshot was dropped from the history, or raise `_ProblemError`."""
         works = self._works.values()
         if not works or not all(
             annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) == self._snapshot and self._hashes_agree(work)
@@ -320,7 +319,7 @@ class _WorkPlanner:
         return WorkPlan(tuple(writes), is_waiting)
 
     def _holds_left_out(self, work: JsonObject) -> bool:
-        """Return whether a Work holds selected objects that are too large for a snapshot. No cluster loses them."""
+        """Return whether a Work holds objects that the snapshot leaves out, or that are retained: they must remain."""
         if not self._left_out and not self._placeable.retained:
             return False
         if (key := EnvelopeKey.of_work(work)) is not None:
@@ -383,7 +382,7 @@ class _WorkPlanner:
                     yield _Slot(key.work_name(name), [content], key)
 
     def _envelope_works(self) -> dict[EnvelopeKey | None, str]:
-        """Return the name of each envelope's existing Work."""
+        """Return the name of each envelope's existing Work. Raise `_ProblemError` if an envelope has several."""
         works_by_envelope: dict[EnvelopeKey, list[str]] = defaultdict(list)
         for name, work in sorted(self._works.items()):
             if (key := EnvelopeKey.of_work(work)) is not None:
@@ -465,7 +464,8 @@ class _WorkPlanner:
     def _fit(self, name: str, manifests: Sequence[JsonObject]) -> StorableContent:
         """Return the manifests that fit into a Work.
 
-        Only overrides, and objects that the snapshot leaves out, make a Work larger than what it is made from.
+        Only overrides and objects left out of the snapshot make a Work larger than what it is made from. Raise
+        `_NeedsManifestsError` if a Work was read without its manifests, and `_ProblemError` if nothing fits.
         """
         if not (self._overrides[OVERRIDES] or self._left_out) or fits_together(manifests):
             return StorableContent(tuple(manifests))

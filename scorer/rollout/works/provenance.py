@@ -52,6 +52,9 @@ class Provenance:
     def sign_plan(self, plan: WorkPlan, works: Iterable[JsonObject]) -> WorkPlan:
         """Return a plan that also signs the Works without a current proof: those of earlier releases, or of an old key.
 
+        A plan with a problem is returned unchanged.
+
+
         Args:
             plan: The writes to the Works of a binding.
             works: These Works, as stored.

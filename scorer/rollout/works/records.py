@@ -32,7 +32,10 @@ from scorer.rollout.removal.marks import without_removal_mark
 
 
 def overrides_of(work: JsonObject) -> Overrides | None:
-    """Return the override lists that a Work was made with; None if the record is missing or contradicts the hashes."""
+    """Return the override lists that a Work was made with. None if the record is unreadable or contradicts the hashes.
+
+    A missing record stands for empty lists.
+    """
     try:
         overrides = Overrides.of(orjson.loads(annotation(work, OVERRIDES) or "{}"))
     except (ValueError, TypeError, AttributeError):  # another client wrote it
@@ -42,7 +45,7 @@ def overrides_of(work: JsonObject) -> Overrides | None:
 
 
 def format_overrides(overrides: Overrides) -> str | None:
-    """Return the record of its override lists for a Work; None when both are empty."""
+    """Return the record of override lists for a Work, or None if both are empty."""
     return None if overrides == NO_OVERRIDES else dump_json(overrides.fields()).decode()
 
 
@@ -81,7 +84,7 @@ def with_signature(work: JsonObject, now: datetime | None) -> JsonObject:
 
 
 def without_marks(work: JsonObject) -> JsonObject:
-    """Return the Work without the marks of an intended removal, or the same Work if it has none."""
+    """Return the Work without its removal and abandon marks, or the same Work if it has no removal mark."""
     return with_metadata(without_removal_mark(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
 
 
@@ -97,14 +100,14 @@ def _write_time(work: JsonObject) -> str:
 def is_edited(work: JsonObject) -> bool:
     """Return whether another client has changed the spec of a Work since the hub wrote it.
 
-    An unsigned Work comes from the reference. A Work whose last write did not change its spec carries a signature that
-    is one too high. The next pass corrects it.
+    An unsigned Work, such as one of the reference, does not count as edited. If the last write did not change the spec,
+    the signature is one too high until the next pass corrects it, and an edit in between is not detected.
     """
     return 0 <= signed_generation(work) < generation_of(work)
 
 
 def signed_generation(work: JsonObject) -> int:
-    """Return the generation that the hub wrote last; -1 when the Work is unsigned."""
+    """Return the generation that the hub recorded with its last write. -1: unsigned."""
     text = annotation(work, WORK_GENERATION)
     return int(text) if text.isascii() and text.isdigit() else -1
 
@@ -112,9 +115,10 @@ def signed_generation(work: JsonObject) -> int:
 def has_current_records(
     work: JsonObject, contents: Iterable[JsonObject], retained_objects: frozenset[ObjectIdentity]
 ) -> bool:
-    """Return whether the objects that a Work leaves out, or retains, are still those to leave out, or to retain.
+    """Return whether a Work leaves out no object that its snapshot contains, and retains no object that may be removed.
 
-    If another client wrote the records and they cannot be read, the Work is written again.
+    False if its records are unreadable because another client wrote them.
+
 
     Args:
         work: The Work.

@@ -23,9 +23,9 @@ DETAIL_LIMIT = 100
 OBSERVED_AGAIN_AFTER = timedelta(minutes=5)
 """Maximum age of an observation time while the observation is unchanged.
 
-Rollout.md 14 requires the time of each pass. But then each pass would write the Work, the write would enqueue it again,
-the next pass would write again, and every client that watches Works would get an event each time. So the time is
-renewed with every change of the observation, and otherwise at this interval.
+The reference writes the time of each pass (rollout.md 14). But then each pass would write the Work, the write would
+enqueue it again, the next pass would write again, and every client that watches Works would get an event each time. So
+the time is renewed with every change of the observation, and otherwise at this interval.
 """
 
 
@@ -96,7 +96,7 @@ class ManifestResult:
 
     @property
     def applied(self) -> bool:
-        """Whether the object is on the member as the hub wants it."""
+        """Whether the manifest was applied, even if drift detection failed afterwards."""
         return self.reason in _APPLIED
 
     @property
