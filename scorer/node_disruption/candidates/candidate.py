@@ -77,7 +77,10 @@ class Candidate:
         return tuple(pod for pod in self.pods if pod.reschedulable)
 
     def blockers_for(self, class_: DisruptionClass) -> tuple[Blocker, ...]:
-        """Return the blockers of a disruption with *class_*."""
+        """Return the blockers of a disruption with *class_*.
+
+        Pods and their PodDisruptionBudgets do not block an eventual disruption of a node whose drain has a time limit.
+        """
         is_bounded = self.node.node is not None and self.node.node.grace_bounded
         if class_ is DisruptionClass.EVENTUAL and is_bounded:
             return tuple(blocker for blocker in self.blockers if not blocker.source.startswith(_POD_SOURCES))
@@ -239,7 +242,8 @@ def not_consolidatable(node: ClusterNode, pool: NodePoolState, now: datetime) ->
 def is_inside(node: ClusterNode, pool: NodePoolState | None, now: datetime) -> bool:
     """Return whether a node is within its consolidateAfter, and therefore does not accept moved pods.
 
-    Always False for nodes that are not initialized, and for pools that are not dynamic, such as static ones.
+    Always False for nodes that are not initialized, for pools that are not dynamic, such as static ones, and for a
+    consolidateAfter of 0 or ``Never``.
     """
     if pool is None or not pool.is_dynamic or not consolidate_after(pool):
         return False
@@ -269,6 +273,9 @@ def reschedule_cost(pods: Iterable[Pod]) -> float:
 
 def occupancy_cost(pods: Iterable[Pod]) -> float:
     """Return the contribution of a non-candidate node to the totals of its pool, including static and terminating pods.
+
+    Finished pods and pods of DaemonSets do not count.
+
 
     Source: nodepool-disruption.md 6.4.
     """

@@ -114,7 +114,7 @@ class PodTerm:
 
     Args:
         topology_key: Node label. Nodes with the same value form one domain.
-        selector: Selects pods. None means that it matches no pod.
+        selector: Selects pods. None: unset or invalid, it matches no pod.
         namespaces: Namespaces of the selected pods.
         namespace_selector: Selects additional namespaces. None: unset.
     """
@@ -131,7 +131,7 @@ class Spread:
 
     Args:
         topology_key: Node label. Nodes with the same value form one domain.
-        selector: Selects pods in the pod's namespace. None means that it matches no pod.
+        selector: Selects pods in the pod's namespace. None: unset or invalid, it matches no pod.
         max_skew: Largest difference from the domain with the fewest pods.
         min_domains: With fewer domains, the minimum counts as 0.
         honors_affinity: Count only nodes that match selector and node affinity.

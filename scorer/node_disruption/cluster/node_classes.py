@@ -80,7 +80,7 @@ def class_change(old: JsonObject, new: JsonObject, pools: Iterable[str] = (), no
 def with_classes(
     cluster: ClusterSnapshot, changed: Iterable[JsonObject]
 ) -> tuple[ClusterSnapshot, tuple[ClassChange, ...], tuple[str, ...]]:
-    """Return the cluster with changed classes, the changes, and notes about classes without a known predecessor.
+    """Return the cluster with changed classes, the changes, and notes about effects that cannot be predicted.
 
     Args:
         cluster: The cluster, with today's classes in its pools.

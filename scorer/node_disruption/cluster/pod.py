@@ -64,9 +64,9 @@ class Pod:
         requests: Resource requests: cpu in millicores, everything else in whole units. ``pods`` is 1.
         taken: Resources in use, more than *requests* during an in-place resize.
         priority: Priority of its spec. None: unset.
-        deletion_cost: Pods with a lower cost are evicted first.
-        owner: Kind of its controller.
-        owner_uid: Uid of its controller, or its name if the uid is unknown. Empty without a controller.
+        deletion_cost: Cost in its annotations, which raises or lowers its eviction cost.
+        owner: Kind of its controller or, without one, of its first owner.
+        owner_uid: Uid of its owner, or the name if the uid is unknown. Empty for static pods or without an owner.
         grace: Termination grace period.
         created: Creation time. None: unknown.
         terminating_since: deletionTimestamp. None if it is not being deleted.

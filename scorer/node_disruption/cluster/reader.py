@@ -1,7 +1,8 @@
 """Parser of a cluster from the documents of a dump or of the cache.
 
 Parsing is lenient: a field of the wrong type counts as absent, and oddities become notes. An object is parsed again
-only if its document has changed. Callers must not mutate documents.
+only if its document has changed, or if the node terms of volumes or the selected label keys have. Callers must not
+mutate documents.
 
 Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 9, 10 and 15.
 """

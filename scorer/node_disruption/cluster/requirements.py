@@ -223,7 +223,7 @@ def read_allowed(operator: str, value_texts: Iterable[str]) -> Allowed | None:
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse a decimal integer of at most 64 bits, with optional leading zeros. Return None if it is not one."""
+    """Parse a decimal integer of at most 64 bits, with an optional sign and leading zeros. None if it is not one."""
     if len(text) > _LONGEST_INTEGER or not _INTEGER.fullmatch(text):
         return None
     number = int(text)

@@ -128,7 +128,7 @@ def _container_requests(container: JsonObject, statuses: Mapping[str, JsonObject
 def _effective(
     requests: dict[str, int], actual: dict[str, int], status: JsonObject, infeasible: bool
 ) -> dict[str, int]:
-    """Return the maximum of the requested, actuated and allocated amounts."""
+    """Return the maximum of the requested, actuated and allocated amounts, without the requested ones if infeasible."""
     effective = dict(actual) if infeasible else dict(requests)
     _raise(effective, actual)
     _raise(effective, _exact(dict_at(status, "allocatedResources")))

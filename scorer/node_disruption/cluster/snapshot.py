@@ -143,7 +143,7 @@ class NodeClassState:
         document: The object.
         hash: Annotation with the provider's hash of its fields, or empty.
         hash_version: Version of the hash, or empty.
-        why: The change that nodes are behind, or empty.
+        why: Changed fields that existing nodes do not have yet, or empty.
     """
 
     group: str

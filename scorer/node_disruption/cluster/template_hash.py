@@ -52,7 +52,7 @@ def _sort_taints(taints: tuple[NodeTaint, ...]) -> list[list[str]]:
 
 
 def _seconds(text: str | None) -> float | str | None:
-    """Return a duration in seconds, None for ``Never``, or an invalid text unchanged."""
+    """Return a duration in seconds, None if it is unset or ``Never``, or an invalid text unchanged."""
     if text is None or text == NEVER:
         return None
     try:
@@ -65,9 +65,9 @@ def _seconds(text: str | None) -> float | str | None:
 def with_pools(cluster: ClusterSnapshot, changed: Iterable[NodePoolState]) -> ClusterSnapshot:
     """Return the cluster with *changed* pools added or replaced by name.
 
-    A pool's hash changes only if its template differs from today's. Claims without a hash are assumed to match today's
-    pool. Nodes therefore drift exactly as they would after applying the change, even if another controller computed
-    their hashes.
+    A pool's hash changes only if its template differs from today's. If the pool has no hash yet, claims without one are
+    assumed to match today's pool. Nodes therefore drift exactly as they would after applying the change, even if
+    another controller computed their hashes.
     """
     pools, nodes = dict(cluster.pools), dict(cluster.nodes)
     for pool in changed:

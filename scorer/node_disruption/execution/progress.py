@@ -34,7 +34,7 @@ class CommandStep:
     Args:
         next: The action.
         message: Human-readable reason.
-        until: Deadline of the wait.
+        until: Deadline of the wait. None: unset, the command does not wait.
     """
 
     next: Next

@@ -154,7 +154,7 @@ def unlabelled(catalog: InstanceTypeCatalog, pools: Iterable[NodePoolState]) -> 
 
 
 def missing(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> Mapping[tuple[str, str, str], int]:
-    """Return the number of pool nodes that the table lacks, by type, zone and capacity type, sorted."""
+    """Return the number of pool nodes whose offering the table lacks, by type, zone and capacity type, sorted."""
     counts = Counter(
         (node.instance_type, node.zone, node.capacity_type)
         for node in cluster.nodes.values()
@@ -165,7 +165,7 @@ def missing(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> Mapping[t
 
 
 def missing_types_message(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> str:
-    """Return a message about pool nodes that the table lacks, or an empty string."""
+    """Return a message about pool nodes whose offerings the table lacks, or an empty string."""
     absent = missing(catalog, cluster)
     if not absent:
         return ""

@@ -179,7 +179,10 @@ def fits_instance_type(kind: InstanceType, needs: Mapping[str, int]) -> bool:
 
 
 def can_be(kind: InstanceType, requirements: Mapping[str, Allowed]) -> bool:
-    """Return whether an instance type has an offering that meets *requirements*."""
+    """Return whether an instance type meets *requirements* by its labels, and has an offering that meets them.
+
+    A label that the type does not have counts as met.
+    """
     for key, requirement in requirements.items():
         value = kind.name if key == INSTANCE_TYPE else kind.labels.get(key)
         if value is not None and not requirement.allows(value):
@@ -198,7 +201,7 @@ def values_of(kind: InstanceType, key: str) -> Iterable[str]:
 
 
 def within_limits(node: NewNode, room: Mapping[str, int]) -> NewNode | None:
-    """Return the node without the types that exceed the remaining limits, or None if no type remains."""
+    """Return the node without the types that exceed the remaining limits, or None if it cannot be created."""
     if room.get(_NODES, 1) < 1:
         return None
     types = tuple(
@@ -210,7 +213,7 @@ def within_limits(node: NewNode, room: Mapping[str, int]) -> NewNode | None:
 
 
 def remaining_limits(node: NewNode, room: Mapping[str, int]) -> dict[str, int]:
-    """Return the limits that remain after creating *node*, assuming its largest type."""
+    """Return the limits that remain after creating *node*, assuming the largest of its types for each resource."""
     most = {key: max(instance_type.allocatable.get(key, 0) for instance_type in node.types) for key in room}
     return {key: left - (1 if key == _NODES else most[key]) for key, left in room.items()}
 

@@ -1,8 +1,8 @@
 """NodeOverlays: prices of instance types as Karpenter adjusts them, per pool.
 
 An overlay matches offerings by the labels of the pool and of the instance type, and by zone and capacity type. The
-first matching overlay by weight sets the price of an offering. An overlay that shares an offering with one of the same
-weight is not applied at all. ``capacity`` is not simulated.
+first matching overlay by weight sets the price of an offering. Of two overlays of the same weight that share an
+offering, only the one with the later name is applied. ``capacity`` is not simulated.
 
 Source: nodepool-disruption.md 6.2; Karpenter v1.15.0 ``pkg/controllers/nodeoverlay``, and AdjustedPrice in
 ``pkg/cloudprovider/types.go``.

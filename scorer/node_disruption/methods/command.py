@@ -63,7 +63,7 @@ class DisruptionScore:
 
     @property
     def value(self) -> float:
-        """Saved share of the cost divided by the disrupted share of the pool, 0 without savings."""
+        """Saved share of the cost divided by the disrupted share of the pool. 0 without savings, cost or disruption."""
         if self.savings <= 0 or min(self.disruption, self.pool_cost, self.pool_disruption) <= 0:
             return 0.0
         return (self.savings / self.pool_cost) / (self.disruption / self.pool_disruption)

@@ -36,7 +36,7 @@ _NAMED: Final = 5
 
 
 def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method) -> Command | Refusal:
-    """Return the joint removal of *candidates*, without a replacement or with a cheaper one."""
+    """Return the joint removal of *candidates*, without a replacement or with a cheaper one, or the obstacle."""
     price = price_of(candidates)
     relocation = survey.relocations.relocate(candidates, is_consolidation=True, max_price=price)
     if isinstance(relocation, Hopeless):
@@ -105,7 +105,7 @@ def by_price(node: NewNode) -> NewNode:
 
 
 def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
-    """Return a new node with only the types that certainly cost less than *price*."""
+    """Return a new node with only the types that certainly cost less than *price*, or why too few types do."""
     types = tuple(
         instance_type for instance_type in node.types if instance_type.worst_launch_price(node.requirements) < price
     )

@@ -83,7 +83,7 @@ class Survey:
 
     @property
     def no_ready_pool(self) -> Refusal | None:
-        """Refusal of all moves if no pool is Ready to create nodes."""
+        """Refusal of all moves because no pool is Ready to create nodes. None if some pool is."""
         if any(pool.is_dynamic for pool in self.cluster.pools.values()):
             return None
         return Refusal(DisruptionBlockReason.NO_READY_POOL, "no NodePool is Ready to create nodes")

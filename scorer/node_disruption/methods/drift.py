@@ -1,4 +1,4 @@
-"""Drift: nodes that no longer match their pool are replaced, one per pass, the longest drifted first.
+"""Drift: nodes that no longer match their pool are replaced, one per pass, those without pods to move first.
 
 The reference stores the result in a condition of the NodeClaim and refreshes it every few minutes. Here drift is
 detected in every pass, so that the effect of a changed pool can be predicted. The condition provides the start time,
@@ -88,7 +88,7 @@ def drifts(survey: Survey) -> dict[str, Drifted]:
 
 
 def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
-    """Replace the first drifted node whose pods fit elsewhere. Nodes without pods to move come first.
+    """Return the replacement of the first drifted node whose pods can be rescheduled, and what holds those before it.
 
     Budgets are read but not consumed: one node is replaced per pass, and a failed attempt must not block the next node.
     """
@@ -173,7 +173,7 @@ def _requirements_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
 
 
 def types_checked_at(claim: Claim, catalog: InstanceTypeCatalog | None) -> datetime | None:
-    """Return when a type that is no longer offered counts as drift, or None if it is offered or unknown."""
+    """Return when a type that is no longer offered counts as drift. None if it is offered or something is unknown."""
     if claim.created is None or _unavailable_type_drift(claim, catalog) is None:
         return None
     return claim.created + TYPES_CHECKED_AFTER

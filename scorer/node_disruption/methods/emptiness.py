@@ -16,7 +16,10 @@ _EMPTY = DisruptionReason.EMPTY
 
 
 def plan_emptiness(survey: Survey) -> MethodOutcome:
-    """Delete the empty nodes whose consolidateAfter has passed, as many as budgets allow. Static pools are skipped."""
+    """Return the deletion of empty nodes whose consolidateAfter has passed, as many as budgets allow.
+
+    Static pools are skipped.
+    """
     holds = list[Held]()
     for node in _empty_ones(survey.nodes.values()):
         holds += blocked_nodes(node, _EMPTY, survey.not_empty(node), node.blockers_for(DisruptionClass.GRACEFUL))

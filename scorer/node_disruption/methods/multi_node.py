@@ -30,7 +30,7 @@ _REASON = DisruptionReason.UNDERUTILIZED
 
 
 def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
-    """Plan the removal of as many nodes as possible together, at least two.
+    """Return the removal of as many nodes as possible together, at least two.
 
     If none can be removed, nodes held by budgets are not reported, because single-node consolidation checks each of
     them again.
@@ -50,7 +50,7 @@ def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutco
 
 
 def same_type_guard(node: NewNode, candidates: Sequence[Candidate]) -> NewNode | Refusal:
-    """Return a replacement without the types that would not be cheaper than keeping one of *candidates*.
+    """Return a replacement without the types that would not be cheaper than keeping one of *candidates*, or a refusal.
 
     If the replacement may have the type of a candidate, that candidate could be kept instead. Therefore only types that
     are cheaper than the cheapest such candidate remain.

@@ -37,7 +37,7 @@ from scorer.node_disruption.methods.validation import ValidationFailure, revalid
 __all__ = ["DisruptionDecision", "PlannerOptions", "decide", "pool_views", "validate"]
 
 PASS: Final = timedelta(seconds=10)
-"""Interval between a pass without a result and the next one."""
+"""Minimum delay of the pass after one with commands, or after one that did not reach all pools."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _REASON = DisruptionReason.UNDERUTILIZED
 
 
 def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
-    """Remove the first node whose pods fit elsewhere at a lower price."""
+    """Return the removal of the first node whose pods fit elsewhere at a lower price, and what holds the others."""
     holds, tries = list[Held](), survey.settings.single_node_simulations
     order = interleave_pools(survey.underutilized(), survey.unseen)
     unseen_pools = {candidate.node.pool for candidate in order}

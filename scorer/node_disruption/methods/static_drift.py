@@ -26,9 +26,9 @@ _NODES: Final = "nodes"
 
 
 def plan_static_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
-    """Replace the drifted nodes of every static pool, one command per node, within budgets and limits.
+    """Return the replacements of drifted nodes of every static pool, one command per node, within budgets and limits.
 
-    Within a pool, the nodes with the oldest condition come first.
+    Within a pool, nodes without pods to move come first, then those with the oldest condition.
     """
     commands, holds = list[Command](), list[Held]()
     by_pool: dict[str, list[Candidate]] = {}

@@ -117,7 +117,7 @@ class PodCounts:
         return len(self._counted)
 
     def number(self, selection: Counted) -> int:
-        """Return the counter of a selection or carried term."""
+        """Return the counter of a selection or carried term, which is created on first use."""
         if (number := self._numbers.get(selection)) is None:
             number = self._numbers[selection] = len(self._counted)
             self._counted.append(selection)

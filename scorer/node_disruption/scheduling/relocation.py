@@ -43,7 +43,7 @@ class Relocation:
     Args:
         moves: Target node, old or new, by pod key.
         new_nodes: New nodes with their pods.
-        left: Reason why a pod does not fit anywhere, by its key.
+        left: Reason why a pod has no certain place, by its key.
         unplaced: The pods of *left* that fit on no node.
     """
 
@@ -58,7 +58,7 @@ class Hopeless:
     """Result for pods that fit on no existing node, when no instance type with room for them is cheap enough.
 
     Args:
-        pods: Number of pods.
+        pods: Number of pods without a place.
     """
 
     pods: int

@@ -40,7 +40,7 @@ class Placed:
 
     Args:
         onto: Node name by pod key. Pods on new nodes are not included.
-        new_nodes: New nodes with their pods, those with the fewest pods first.
+        new_nodes: New nodes with their pods.
         left: Reason why a pod was not placed, by its key. See `_Reasons`.
         unplaced: The pods of *left*, in the order of placement.
         fitting: Remaining free capacity. Must not be mutated.

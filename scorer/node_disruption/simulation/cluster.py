@@ -145,7 +145,7 @@ class Clockwork:
         self.nodes[name] = replace(node, node=replace(node.node, deleting=True), taints=taints)
 
     def drain(self, name: str, now: datetime) -> None:
-        """Start the drain of a node."""
+        """Start the drain of a node, unless it has started or the node no longer exists."""
         if name in self._drains or name not in self.nodes:
             return
         self.mark(name)

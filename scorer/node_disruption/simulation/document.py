@@ -15,7 +15,7 @@ from scorer.node_disruption.simulation.timeline import (
 )
 
 _DIGITS: Final = 6
-"""Digits of prices. More digits would only show rounding errors of sums."""
+"""Decimal places of prices. More would only show rounding errors of sums."""
 _CLOSE: Final = timedelta(minutes=1)
 """Maximum gap between the end of a hold and an event that the hold is considered to have delayed."""
 DRAIN: Final = "the longest terminationGracePeriodSeconds of its pods, tier by tier, bounded by terminationGracePeriod"
@@ -37,7 +37,7 @@ def document_of(result: SimulationResult) -> JsonObject:
 
 
 def assumptions_of(assumptions: SimulationAssumptions) -> JsonObject:
-    """Return the assumptions of a simulation."""
+    """Return the assumptions of a simulation as JSON."""
     return {
         "launchSeconds": assumptions.launch.total_seconds(),
         "drain": DRAIN,

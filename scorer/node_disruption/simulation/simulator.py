@@ -64,7 +64,7 @@ def simulate(
     settings: PlannerOptions = PlannerOptions(),  # noqa: B008 - it is frozen
     assumptions: SimulationAssumptions = SimulationAssumptions(),  # noqa: B008 - it is frozen
 ) -> SimulationResult:
-    """Simulate a cluster.
+    """Return what happens to a cluster within a period.
 
     Args:
         cluster: Initial state.

@@ -42,8 +42,8 @@ def surplus(
 ) -> tuple[str, ...]:
     """Return the names of the surplus nodes of a static pool, in the order of removal.
 
-    Nodes without pods come first, those with a do-not-disrupt pod last. Within each group, nodes are sorted by
-    disruption cost, weighted by their remaining lifetime.
+    Nodes with only DaemonSet pods come first, those with a do-not-disrupt pod last. Within each group, nodes are sorted
+    by reschedule cost, weighted by their remaining lifetime.
 
     Args:
         pool: The pool.

@@ -37,7 +37,7 @@ class SimulationAssumptions:
         failures: Whether launches, drains or nodes fail.
         prices_change: Whether prices or availability change.
         look_again: Shortest interval between two runs of the planner without a result. The end of a budget window or of
-            an annotation triggers a run earlier. None means that `poll_interval` decides.
+            an annotation triggers a run earlier. None: unset, `poll_interval` decides.
         most_happenings: Maximum number of events before the simulation stops.
         most_looks: Maximum number of runs of the planner before the simulation stops.
     """
