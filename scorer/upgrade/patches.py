@@ -24,7 +24,7 @@ class UpgradeOrderRefusedError(Exception):
 
 
 def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
-    """Return the patch that starts or restarts a run, or None if it is running already.
+    """Return the patch that starts or restarts a run, or None if it is running or its start has been requested.
 
     Args:
         run: The run.
@@ -50,7 +50,7 @@ def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
 
 
 def order_stop(run: ClusterUpgradeRun) -> JsonObject | None:
-    """Return the patch that stops a run, or None if it is stopped or stopping.
+    """Return the patch that stops a run, or None if it is stopped or stopping, or its stop has been requested.
 
     Raises:
         UpgradeOrderRefusedError: The run has not started, or is finished.
@@ -156,7 +156,7 @@ def _retry_name(name: str) -> str:
 def order_answer(
     gate: Mapping[str, Any], message: str, now: datetime, *, approve: bool
 ) -> Sequence[Mapping[str, Any]] | None:
-    """Return the conditions of a gate with an answer, or None if it has that answer already.
+    """Return the conditions of a gate with an answer, or None for the approval of an approved or completed gate.
 
     Args:
         gate: The ClusterUpgradeGate.

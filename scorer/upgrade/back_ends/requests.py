@@ -149,7 +149,7 @@ def may_begin(request: Mapping[str, Any], now: datetime) -> bool:
 
 
 def request_note(request: Mapping[str, Any], now: datetime) -> tuple[str, str] | None:
-    """Return the reason and message of an Event about a request, or None if the request is healthy."""
+    """Return the reason and message of an Event about a request, or None without anything to report."""
     name, member = text_at(request, "metadata", "name"), text_at(request, "spec", "memberName")
     try:
         status = UpgradeRequestStatus.read(status_of(request))

@@ -182,7 +182,7 @@ def _annotate(machines: JsonObject, key: str, *, is_held: bool) -> JsonObject:
 
 
 def _with_rollout(topology: JsonObject, now: datetime) -> JsonObject:
-    """Return a topology that rolls out all machines again from their present templates.
+    """Return a topology that rolls out all MachineDeployments again from their present templates.
 
     Runs do not reach this by themselves. Without an image variable, pools have no known image, so a run can neither
     find that one is outdated nor verify the upgrade. See `inventory_of`.

@@ -33,7 +33,10 @@ def is_rolling(machines: Mapping[str, Any]) -> bool:
 
 
 def is_complete(machines: Mapping[str, Any]) -> bool:
-    """Return whether the spec's number of machines exists and all of them are up to date."""
+    """Return whether the spec's number of machines exists and all of them are up to date.
+
+    Counts that the status lacks are assumed to agree. Without a number in the spec, no machine may be outdated.
+    """
     replicas, present = _number(spec_of(machines), "replicas"), _number(status_of(machines), "replicas")
     updated = _updated_count(status_of(machines))
     if replicas is None:

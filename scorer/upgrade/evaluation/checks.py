@@ -117,7 +117,7 @@ def _release_notes(region: Region) -> str:
 
 
 def not_ready(policy: OnNotReady, member: str, message: str) -> StartVerdict:
-    """Return the verdict for a cluster that is stopped or unreachable."""
+    """Return the verdict that the policy requires for a cluster that is not ready."""
     outcome = {
         OnNotReady.WAIT: StartOutcome.WAIT,
         OnNotReady.SKIP: StartOutcome.SKIP,

@@ -104,7 +104,7 @@ def _open_gates(ev: Evaluation, position: Position) -> None:
 
 
 def _scheduled_start(ev: Evaluation, position: Position, index: int) -> ScheduledStart | None:
-    """Return the scheduled day and time of a gate from the strategy."""
+    """Return the scheduled day and time of a gate from the strategy. None: unset."""
     place = (position.stage, position.group, position.timing)
     scheduled_gates = (
         candidate.configured[index]

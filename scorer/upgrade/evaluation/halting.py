@@ -12,7 +12,10 @@ from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 
 
 def halt(ev: Evaluation, message: str) -> None:
-    """Halt a run in progress: it starts nothing more. Pending members and a wait are stopped. Its clock continues."""
+    """Halt a run in progress: it starts nothing more.
+
+    Pending members and a running wait are stopped. The clock of the wait continues.
+    """
     if ev.record.is_halted or ev.record.state in OVER or not ev.record.is_started:
         return
     ev.record.set_state(UpgradeState.STOPPING, ev.now)

@@ -2,7 +2,7 @@
 
 Until the run starts, every evaluation builds the record again, and keeps progress where stages, groups and members are
 unchanged. The start fixes the list of members. Members that leave the fleet afterwards are skipped, and members that
-join are reported by the condition Drifted.
+join are reported by the condition MembershipDrifted.
 
 Source: upgrade-runs.md 5 and 10.5.
 """
@@ -91,7 +91,11 @@ def _origin(ev: Evaluation) -> str:
 
 
 def _take_strategy(ev: Evaluation) -> StrategySpec:
-    """Record and return the sequence of a run, and the name of the strategy that it is copied from."""
+    """Return the sequence of a run. It is recorded with the name of the strategy that it is copied from.
+
+    Raises:
+        NotInitializedError: The strategy does not exist.
+    """
     strategy = sequence_of(ev.spec, ev.record.status, ev.facts.strategy)
     name = "" if ev.spec.strategy is not None or ev.spec.strategy_ref is None else ev.spec.strategy_ref.name
     ev.record.update(strategy_snapshot=strategy, strategy_snapshot_of=name if strategy is not None else "")

@@ -49,6 +49,9 @@ def _newest_patch(ev: Evaluation, members: Sequence[Member], minor: str) -> str:
     """Return the newest patch of a minor version that is available in every region of the members.
 
     If no catalog restricts these regions, it is the newest patch that back ends know.
+
+    Raises:
+        NotResolvableError: There is no such patch.
     """
     line = parse_version(minor).line
     regions = {member.region: ev.facts.catalog.region(member.region) for member in members}

@@ -45,7 +45,10 @@ def too_short(ev: Evaluation, member: Member) -> ClosedWindow | None:
 
 
 def is_reserved(ev: Evaluation, stage: StageWork, group: GroupWork, member: Member) -> bool:
-    """Return whether a member without windows must leave the last free slot to one whose window opens soon."""
+    """Return whether a member without windows must leave the last free slot to one whose window opens soon.
+
+    It must if its upgrade is expected to last beyond that opening.
+    """
     if ev.spec.window_policy.reservation is not WindowReservation.STRICT or ev.tiers.tier(member) != FREE_TIER:
         return False
     last = group.running + 1 >= group.status.max_concurrency or stage.running + 1 >= stage.status.max_concurrency
@@ -57,7 +60,7 @@ def is_reserved(ev: Evaluation, stage: StageWork, group: GroupWork, member: Memb
 
 
 def _first_opening(ev: Evaluation, group: GroupWork) -> datetime | None:
-    """Return the first window opening of the members of a group that wait in the soon tier."""
+    """Return the first window opening of the members of a group that wait in the soon tier, or None without any."""
     members = (ev.facts.members.get(entry.name) for entry in group.members if entry.state in _WAITING)
     soon = (member for member in members if member is not None and ev.tiers.tier(member) == SOON_TIER)
     return min((opens for member in soon if (opens := ev.tiers.changes(member)) is not None), default=None)

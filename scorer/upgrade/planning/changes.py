@@ -282,7 +282,11 @@ def _with_stage(
     change: Callable[[StrategyStage], StrategyStage],
     change_status: Callable[[StageStatus], StageStatus],
 ) -> Planned:
-    """Change a stage in the sequence of the run, and also in its record if the run has started."""
+    """Return the inputs with a changed stage in the sequence of the run, and in its record if the run has started.
+
+    Raises:
+        ChangeError: The run has no such stage, or the change is refused.
+    """
     run = inputs.run
     strategy = sequence_of(run.spec, run.status, inputs.facts.strategy)
     if strategy is None or name not in {stage.name for stage in strategy.stages}:

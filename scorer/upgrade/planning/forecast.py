@@ -46,7 +46,7 @@ class ForecastAssumptions:
 
     Args:
         approve_after: Delay between the opening of a gate and its approval.
-        start_at: Time at which a run that is not in progress is started. None means now.
+        start_at: Time at which a run that is not in progress is started. None: unset, now.
         duration_factor: Factor for every expected duration.
         failures: Members whose next upgrade fails, with the delay after its start.
     """

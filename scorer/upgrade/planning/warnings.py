@@ -91,7 +91,7 @@ def _short_windows(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[s
 
 
 def _old_images(run: ClusterUpgradeRun, run_forecast: UpgradeForecast, facts: UpgradeRunFacts) -> Iterator[str]:
-    """Yield the members whose new node image would be too old by then."""
+    """Yield a warning about members whose new node image would be too old by then."""
     images = ImageTargets(run.spec.upgrade, run_forecast.run.status.resolved.node_images, facts.catalog)
     old = []
     for name, start in sorted(run_forecast.beginnings.items()):
@@ -110,7 +110,7 @@ def _old_images(run: ClusterUpgradeRun, run_forecast: UpgradeForecast, facts: Up
 def _unguarded(
     run: ClusterUpgradeRun, run_forecast: UpgradeForecast, placements: Sequence[GuardedPlacement]
 ) -> Iterator[str]:
-    """Yield the placements that the guard would protect if it enforced instead of warned."""
+    """Yield a warning about placements that the guard would protect in mode Enforce. It only warns in mode Warn."""
     if run.spec.placement_guard.mode is not PlacementGuardMode.WARN:
         return
     upgrades = {entry.name: entry for entry in run_forecast.upgrades}

@@ -71,7 +71,7 @@ def target_of(spec: UpgradeProfileSpec, catalog: ReleaseCatalog) -> ProfileTarge
     """Return the current target of a profile.
 
     Raises:
-        NoTargetError: No released version fits.
+        NoTargetError: No released version fits, or the target is invalid or needs long-term support.
     """
     if spec.channel is Channel.NODE_IMAGE:
         images = dict(sorted(_newest_images(catalog).items()))

@@ -38,7 +38,7 @@ def group_limits(group: Group, size: int, stage: ConcurrencyLimits) -> Concurren
 
 
 def is_clamped(group: Group, size: int, limits: ConcurrencyLimits) -> bool:
-    """Return whether the concurrency of a group is lower than its configured count."""
+    """Return whether the concurrency of a group is lower than its configured count. False for a percentage."""
     limit = group.max_concurrency
     return percent(limit) is None and limits.max_concurrency < concurrency(limit, size)
 
@@ -73,7 +73,11 @@ def _failures(value: int | str, size: int) -> int:
 
 
 def _number(value: int | str) -> int | str:
-    """Return a number for a count in text form, or the text itself."""
+    """Return a number for a count in text form. A number or a percentage is returned unchanged.
+
+    Raises:
+        ValueError: *value* is neither a count nor a percentage.
+    """
     if isinstance(value, int) or percent(value) is not None:
         return value
     if value.isascii() and value.isdigit() and len(value) < 11:

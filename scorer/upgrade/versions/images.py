@@ -88,7 +88,7 @@ class ImageTargets:
 
         Args:
             member: The member.
-            at: Publication cutoff of the newest images, as far as dates are known. None means now.
+            at: Publication cutoff of the newest images, as far as dates are known. None: unlimited.
         """
         if self._selection is None:
             return {}
@@ -112,7 +112,7 @@ class ImageTargets:
         return None if version == UNLISTED else version
 
     def _newest_image(self, region: str, family: str) -> str | None:
-        """Return the newest image of a family, cached per region."""
+        """Return the newest image of a family, cached per region. None if unpublished or unknown."""
         place = (region, family)
         if place not in self._newest:
             self._newest[place] = self._catalog.newest_image(region, family)
