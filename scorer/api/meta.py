@@ -79,9 +79,10 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def _in_utc_too(instant: datetime) -> datetime:
-    """Refuse what cannot be written: an instant that in UTC lies outside of the years 1 to 9999.
+    """Return an instant. Instants in UTC share one time zone object, because a fleet has nine instants for each member.
 
-    Instants in UTC share one time zone: pydantic makes one for each, and a fleet has nine instants for each member.
+    Raises:
+        ValueError: The instant cannot be written: in UTC, it lies outside of the years 1 to 9999.
     """
     if instant.year in (datetime.min.year, datetime.max.year):
         try:

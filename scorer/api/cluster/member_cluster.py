@@ -153,8 +153,8 @@ class InternalMemberClusterSpec(ApiModel):
     """
 
     state: str = Field(json_schema_extra={"enum": [state.value for state in MemberState]})
-    """Desired state of the member's agent. Join: be part of the fleet. Leave: remove everything from the member and
-    stop."""
+    """Desired state of the member's agent. Join: be part of the fleet. Leave: release the placed objects, which remain
+    on the member, and stop."""
     heartbeat_period_seconds: Int32 = Field(
         default=DEFAULT_HEARTBEAT_PERIOD_SECONDS,
         ge=SHORTEST_HEARTBEAT_PERIOD_SECONDS,

@@ -162,7 +162,7 @@ def _attention(conditions: Any) -> str:
 
 
 def last_seen(event: Mapping[str, Any]) -> str:
-    """Return when an Event was seen last."""
+    """Return when an Event was seen last. Empty: unknown."""
     paths = (".series.lastObservedTime", ".deprecatedLastTimestamp", ".eventTime", ".metadata.creationTimestamp")
     return str(next((timestamp for path in paths if (timestamp := find_path(event, path))), ""))
 

@@ -35,7 +35,7 @@ def previous_state(binding: Mapping[str, Any]) -> BindingState | None:
     """Return the state of an Unscheduled binding before it was dropped. None: unknown, another client has set it.
 
     While a removal is pending, its record alone shows that the binding was Bound. Without the record, the binding is
-    one that another client has set to Unscheduled. So taking a record off orders no removal.
+    one that another client has set to Unscheduled. Deleting the record therefore orders no removal.
     """
     text = annotation(binding, PREVIOUS_BINDING_STATE)
     if text in (BindingState.SCHEDULED, BindingState.BOUND):

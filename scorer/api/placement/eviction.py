@@ -42,10 +42,12 @@ class DisruptionBudgetSpec(ApiModel):
         default=None, json_schema_extra={"maximum": LARGEST, "pattern": PERCENTS}
     )
     """Maximum number of requested clusters without an available placement after an eviction, as a count or a
-    percentage rounded up. Not together with ``minAvailable``. Absent: unlimited."""
+    percentage rounded up. Not together with ``minAvailable``. Absent: ``minAvailable`` applies. Without either field,
+    no eviction is allowed."""
     min_available: IntOrString | None = Field(default=None, json_schema_extra={"maximum": LARGEST, "pattern": PERCENTS})
     """Minimum number of clusters with an available placement after an eviction, as a count or a percentage rounded
-    up. Not together with ``maxUnavailable``. Absent: unlimited."""
+    up. Not together with ``maxUnavailable``. Absent: ``maxUnavailable`` applies. Without either field, no eviction is
+    allowed."""
 
 
 class ClusterResourcePlacementDisruptionBudget(ApiObject):

@@ -120,7 +120,7 @@ class BlastRadius(ApiModel):
 
 
 class UpgradePlan(ApiModel):
-    """Forecast of a run. The ``reason`` of a member says why it can never start."""
+    """Forecast of a run. The ``reason`` of a member gives the reason if it can never start."""
 
     computed_at: Time | None = None
     """Time when the forecast was made."""

@@ -40,9 +40,9 @@ class LabelSelector(ApiModel):
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     match_labels: dict[str, LabelValue] = Field(default_factory=dict)
-    """Labels that an object must have with exactly these values. Absent: no such demand."""
+    """Labels that an object must have with exactly these values. Absent: no such condition."""
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
-    """Expressions over labels that must all hold besides ``matchLabels``. Absent: no such demand."""
+    """Expressions over labels that must all hold besides ``matchLabels``. Absent: no such condition."""
 
     def requirements(self) -> tuple[LabelSelectorRequirement, ...]:
         """Return both halves as expressions, ``matchLabels`` first, by key."""
