@@ -16,7 +16,7 @@ class ClusterWait:
     """Reason why a cluster must not be changed now.
 
     Args:
-        message: Human-readable reason, with its end.
+        message: Human-readable reason, with its end if known.
         until: Time of the next check. None: unknown, an event triggers it.
     """
 
@@ -42,7 +42,7 @@ class StagedUpdateFacts:
         groups: Resource snapshots of the placement, oldest index first.
         requests: Every approval request, by name.
         runs: All runs of the family and namespace.
-        waits: Clusters that must not be changed now.
+        waits: Reasons why clusters must not be changed now, by cluster.
         selection: Present selection of the placement. Needed only to initialize a run without an index.
         content: Record to write alongside the selected objects.
         overrides: Returns the override lists by cluster for a resource snapshot. Called only during initialization. Its

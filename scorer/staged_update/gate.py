@@ -131,7 +131,7 @@ def _approval(request: str, position: str, detail: MemberDetail) -> MemberAnswer
 def _remaining_wait(run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, now: datetime) -> timedelta:
     """Return the remaining wait after a stage, which started when all clusters of the stage were updated.
 
-    A wait that is unreadable or out of range never ends: `_LONGEST_WAIT`.
+    Zero if the record has no wait or no start. A wait that is unreadable or out of range never ends: `_LONGEST_WAIT`.
     """
     plan, condition = _planned_stage(run, stage.stage_name), find_condition(stage.conditions, "Progressing")
     tasks = plan.after_stage_tasks if plan is not None else ()

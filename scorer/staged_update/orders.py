@@ -74,7 +74,7 @@ def order_start(run: JsonObject, situation: RunSituation, order: RunOrder) -> Ru
     """Return the state that starts an existing run, or None if it has it already.
 
     Raises:
-        RunOrderRefusedError: The run has ended, or differs from the ordered one.
+        RunOrderRefusedError: The run has ended, differs from the ordered one, or would go back to Initialize.
     """
     for field, text in (
         ("placementName", order.placement),
@@ -124,7 +124,7 @@ def _check_not_over(run: JsonObject, situation: RunSituation, advice: str) -> No
 
 
 def state_patch(state: RunState) -> JsonObject:
-    """Return the merge patch that sets the state of a run. Resuming removes an earlier rejection."""
+    """Return the merge patch that sets the state of a run. Run removes an earlier rejection."""
     patch: JsonObject = {"spec": {"state": str(state)}}
     return patch | ({"metadata": {"annotations": {REJECTED: None}}} if state is RunState.RUN else {})
 
@@ -180,7 +180,7 @@ def _no_approval_reason(run: JsonObject, situation: RunSituation, waits: list[Ru
 def approved_request(run: JsonObject, requests: Iterable[JsonObject], *, stage: str = "", request: str = "") -> str:
     """Return the name of the matching request that is already approved, or an empty string.
 
-    Without a stage or a request, the match would be ambiguous.
+    Empty without a stage and a request, because the match would be ambiguous.
     """
     if not stage and not request:
         return ""
@@ -212,7 +212,7 @@ def approved_conditions(request: JsonObject, message: str, now: datetime) -> lis
 
 
 def approval_command(run: JsonObject, situation: RunSituation, wait: RunWait) -> list[str]:
-    """Return the harbormaster command that ends a wait as a list of words, or an empty list."""
+    """Return the words of the harbormaster command that ends a wait. Empty if it needs no user."""
     if not wait.needs_person:
         return []
     name, namespace = name_of(run), namespace_of(run)

@@ -74,7 +74,7 @@ class RunWaitKind(StrEnum):
     CLUSTER = "Cluster"
     """A cluster in flight: it is being updated, or the placement is being removed from it."""
     HELD = "Held"
-    """A cluster that must not be changed now. The message says why and until when."""
+    """A cluster that must not be changed now. The message has the reason, and the end if known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,10 @@ class RunWait:
     Args:
         kind: Kind.
         stage: The stage that waits, empty for the run as a whole.
-        cluster: Name of the cluster.
-        request: Name of the approval request.
+        cluster: Name of the cluster, empty for waits of a stage or of the run.
+        request: Name of the approval request, empty for other waits.
         since: Start of the wait. None: unknown.
-        until: End of a timed wait. None: unknown.
+        until: End of a timed wait. None: unknown, or another wait.
         answered: Whether it is approved, but the run has not processed the approval yet.
         analysed: Whether an analysis may approve the request.
         message: Human-readable continuation of "waits for".

@@ -3,7 +3,7 @@
 ``harbormaster.dev/cluster-deadline`` is the time limit per cluster, and ``harbormaster.dev/max-failures`` the number of
 clusters per stage that may exceed it. ``harbormaster.dev/on-failure`` is the action when more do: ``Stop`` ends the
 run, and ``Rollback`` also creates a run that rolls back its changes. Any of the three enables the policy, and the
-others have defaults then. Annotations of the run have precedence over those of its strategy, which are copied onto the
+others then have defaults. Annotations of the run have precedence over those of its strategy, which are copied onto the
 run during initialization. Later edits of the strategy thus never affect the run.
 """
 

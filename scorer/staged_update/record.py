@@ -35,9 +35,6 @@ class StagedUpdateRecord:
     Args:
         run: The run as stored.
         now: Transition time of changed conditions.
-
-    Raises:
-        RunFailedError: The status is invalid, so no run has written it.
     """
 
     def __init__(self, run: JsonObject, now: datetime) -> None:

@@ -57,7 +57,7 @@ def undo(
 
 
 def undo_index(run: JsonObject, retained_indices: Collection[int]) -> str:
-    """Return the resource snapshot to roll back to.
+    """Return the index of the resource snapshot to roll back to.
 
     It is the one that most clusters had before, recorded when the run was initialized. It is never guessed.
 

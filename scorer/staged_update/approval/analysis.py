@@ -1,8 +1,8 @@
 """Analysis of a stage: the annotation ``harbormaster.dev/analysis`` on a strategy or a run.
 
-It is a JSON object by stage. An entry has a ``query`` for one number, with a threshold and a duration, or an ``object``
-of the hub with a condition to reach. The stage must have an Approval task after it. The run itself only sees the
-approval, whether a user or the loop gives it.
+A JSON object with names of stages as keys. An entry has a ``query`` for one number, with a threshold and a duration, or
+an ``object`` of the hub with a condition to reach. The stage must have an Approval task after it. The run itself only
+sees the approval, whether a user or the loop gives it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -113,7 +113,7 @@ class ObjectCheck:
         return OBJECT_EVERY
 
     def of_run(self, run: str, namespace: str) -> "ObjectCheck":
-        """Return the check for one run: its object is the run's own."""
+        """Return the check of one run: with its name instead of the placeholder, and its namespace as the default."""
         return replace(self, name=self.name.replace(RUN, run), namespace=self.namespace or namespace)
 
 
@@ -212,7 +212,7 @@ def read_analysis(text: str, namespace: str) -> Mapping[str, Check]:
 
     Args:
         text: The annotation.
-        namespace: Namespace of the annotated object. Checks of a namespaced object may only read objects of its
+        namespace: Namespace of the annotated object, if any. Checks of a namespaced object may only read objects of its
             namespace, because its author need not have any rights elsewhere, unlike the loop.
 
     Raises:
@@ -243,7 +243,7 @@ def _first_mistake(error: ValidationError) -> str:
 
 
 def stage_problems(checks: Mapping[str, Check], stages: Sequence[StageConfig]) -> Iterator[str]:
-    """Yield the reasons why checks have no effect: stages that do not exist or have no approval."""
+    """Yield the reasons why checks have no effect: stages that do not exist or have no Approval after them."""
     stages_by_name = {stage.name: stage for stage in stages}
     for name in checks:
         if name not in stages_by_name:
@@ -253,6 +253,6 @@ def stage_problems(checks: Mapping[str, Check], stages: Sequence[StageConfig]) -
 
 
 def digest(check: Check) -> str:
-    """Return a short digest that distinguishes checks."""
+    """Return a short digest of a check."""
     fields = [str(getattr(check, name)) for name in check.__dataclass_fields__]
     return sha256(dump_json([type(check).__name__, *fields])).hexdigest()[:_DIGEST_DIGITS]

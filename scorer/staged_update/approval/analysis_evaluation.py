@@ -51,7 +51,7 @@ ANALYZED: Final = "Analyzed"
 PASSED: Final = "AnalysisPassed"
 """Reason of an approval by a check."""
 OLDEST: Final = timedelta(minutes=5)
-"""Maximum age of a sample that still counts. Prometheus has the same lookback."""
+"""Maximum age of a sample, and maximum time in the future. Prometheus has the same lookback."""
 SLOWEST_RETRY: Final = timedelta(minutes=5)
 _FOR_PERSONS: Final = (
     "Rejected",
@@ -106,7 +106,7 @@ class CheckResult:
     Args:
         status: Complete new status of the approval request. None if unchanged.
         approves: Whether it approves the request.
-        again: Delay before the next evaluation. None: disabled.
+        again: Delay before the next evaluation. None if the check is paused or approves the request.
     """
 
     status: JsonObject | None
@@ -115,7 +115,7 @@ class CheckResult:
 
 
 def read_answer(answer: object, now: datetime) -> Observation:
-    """Return the number in the response of a query endpoint: one finite, recent sample.
+    """Return the number in the response of a query endpoint, or `NotSeen` without exactly one finite, recent sample.
 
     Source: Prometheus, HTTP API, instant queries.
     """
@@ -152,7 +152,7 @@ def _read_sample(sample: list[Any], now: datetime) -> Observation:
 
 
 def read_object(document: JsonObject | None, check: ObjectCheck) -> Observation:
-    """Return the status of a condition of an object. A condition of an earlier generation does not count."""
+    """Return the status of a condition of an object, or `NotSeen` without the object or for another generation."""
     if document is None:
         return NotSeen("NotFound", f"{_object_name(check)} does not exist")
     condition: Mapping[str, Any] = next(
@@ -165,7 +165,7 @@ def read_object(document: JsonObject | None, check: ObjectCheck) -> Observation:
 
 
 def judge(request: JsonObject, check: Check, observation: Observation, now: datetime, failures: int = 0) -> CheckResult:
-    """Evaluate a check.
+    """Return the effect of a check on its approval request.
 
     Args:
         request: The approval request.
@@ -198,7 +198,8 @@ def judge(request: JsonObject, check: Check, observation: Observation, now: date
 def awaits_request(run: JsonObject, request: JsonObject) -> bool:
     """Return whether a run waits for this approval request after a stage.
 
-    Both the run's record and the immutable ``spec`` of the request must agree. A stopped run does not wait.
+    The run's record and the immutable ``spec`` of the request must agree. A run that is stopped or has ended does not
+    wait.
     """
     run_key = (text_at(request, "spec", "parentStageRollout"), namespace_of(request))
     if run_key != (name_of(run), namespace_of(run)) or label(request, TASK_TYPE) != TaskPlace.AFTER:

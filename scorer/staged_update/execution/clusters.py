@@ -103,7 +103,7 @@ def has_succeeded(binding: JsonObject) -> bool:
 
 
 def binding_problem(binding: JsonObject) -> str:
-    """Return the known problem with the content on a cluster, or an empty string."""
+    """Return the failed condition of a binding with its message or reason, or an empty string."""
     view = BindingView.of(binding)
     if not is_failed(view) and view.status(DIFF_REPORTED) != FALSE:
         return ""

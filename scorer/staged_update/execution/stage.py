@@ -120,7 +120,7 @@ class StagePass:
         """Raise the failures that `check` has collected, as one error.
 
         Raises:
-            RunFailedError: Has the cause of the first cluster, and names a few more.
+            RunFailedError: A check failed. It has the cause of the first failure, and the messages of up to three more.
         """
         if not self.failures:
             return
@@ -175,7 +175,11 @@ def _is_approved_to_start(work: StagePass) -> bool:
 
 
 def _update_clusters(work: StagePass) -> bool:
-    """Check the clusters in flight, start the next ones, and return whether all are done."""
+    """Check the clusters in flight, start the next ones, and return whether all are done.
+
+    Raises:
+        RunFailedError: The run must be aborted.
+    """
     stage = clusters_of(work.stage)
     failed = _failed_clusters(stage)
     for entry in stage:
@@ -251,7 +255,7 @@ def _desired_binding(work: StagePass, entry: JsonObject) -> DesiredBinding:
 
 
 def _is_under_way(work: StagePass, entry: JsonObject) -> bool:
-    """Return whether this run has started a cluster. A crash may have prevented the record of the start."""
+    """Return whether this run has started a cluster. Record the start if a crash has prevented that."""
     if status(entry, STARTED) == TRUE:
         return True
     binding = work.validated.targets.selected.get(cluster_name(entry))
@@ -352,12 +356,12 @@ def _is_too_late(work: StagePass, entry: JsonObject, problem: str) -> bool:
 
 
 def _failed_clusters(entries: Sequence[JsonObject]) -> list[str]:
-    """Return the failed clusters."""
+    """Return the names of the failed clusters."""
     return [cluster_name(entry) for entry in entries if status(entry, SUCCEEDED) == FALSE]
 
 
 def _check_failures(work: StagePass) -> None:
-    """Abort when more clusters of the stage have failed than the policy tolerates."""
+    """Raise `RunFailedError` if more clusters of the stage have failed than the policy tolerates."""
     if work.policy is None:
         return
     failed = _failed_clusters(clusters_of(work.stage))

@@ -40,7 +40,7 @@ from scorer.staged_update.rollback import NO_INDEX
 LARGEST_STATUS: Final = 1_300_000
 """Maximum status in bytes of JSON.
 
-etcd accepts one and a half million per object, and the rest of the object is small.
+etcd accepts 1.5 MiB per object, and the rest of the object is small.
 """
 _BYTES_PER_CLUSTER: Final = 520
 """Bytes that the two conditions of a cluster add to its entry by the end of the run."""
@@ -98,7 +98,11 @@ def initialise(run: JsonObject, facts: StagedUpdateFacts) -> Prepared:
 
 
 def _strategy(run: JsonObject, facts: StagedUpdateFacts) -> tuple[UpdateStrategySpec, Mapping[str, str]]:
-    """Return the strategy of a run, and the annotations that the run inherits from it."""
+    """Return the strategy of a run, and the annotations that the run inherits from it.
+
+    Raises:
+        RunFailedError: The strategy does not exist or is invalid, or an annotation of the failure policy is.
+    """
     document, name = facts.strategy, text_at(run, "spec", "stagedRolloutStrategyName")
     if document is None:
         raise RunFailedError(RunFailureCause.STRATEGY_NOT_FOUND, f"strategy {name} does not exist")
@@ -148,7 +152,12 @@ def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:
 def _content(
     index: str, facts: StagedUpdateFacts, placement: JsonObject
 ) -> tuple[SnapshotGroup | None, tuple[Write, ...]]:
-    """Return the resource snapshot to roll out, or the writes that create it."""
+    """Return the resource snapshot to roll out, or the writes that create it.
+
+    Raises:
+        RunFailedError: The index is invalid or does not exist, or the selection is invalid.
+        NotYetError: The snapshot is incomplete, or the selection is unknown.
+    """
     if index:
         return _pinned_snapshot(index, facts.groups, placement), ()
     selection = facts.selection
@@ -175,7 +184,12 @@ def _content(
 
 
 def _pinned_snapshot(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) -> SnapshotGroup:
-    """Return the resource snapshot with an index given by the user."""
+    """Return the resource snapshot with an index given by the user.
+
+    Raises:
+        RunFailedError: The index is invalid, or no master snapshot has it.
+        NotYetError: The snapshot is still being created.
+    """
     if not (index.isascii() and index.isdecimal() and len(index) <= _INDEX_DIGITS):
         message = f"spec.resourceSnapshotIndex {index[:64]!r}: must be an integer of at least 0"
         raise RunFailedError(RunFailureCause.RESOURCE_INDEX_INVALID, message)
@@ -192,7 +206,7 @@ def _pinned_snapshot(index: str, groups: Sequence[SnapshotGroup], placement: Jso
 
 
 def _previous_index(targets: Targets, placement: JsonObject, group: SnapshotGroup) -> str:
-    """Return the index that most clusters have now, the highest if tied, or `NO_INDEX` without another one."""
+    """Return the index, other than that of *group*, that most clusters have, the highest if tied, or `NO_INDEX`."""
     names = Counter(text_at(spec_of(binding), "resourceSnapshotName") for binding in targets.selected.values())
     prefix = f"{name_of(placement)}-"
     indexes = {index_in_name(name.removesuffix("-snapshot"), prefix): count for name, count in names.items()}

@@ -55,8 +55,9 @@ def compute_stages(
         selected: Clusters that the run updates. One without a MemberCluster belongs to no stage.
 
     Raises:
-        RunFailedError: The tasks or the selector of a stage are invalid, a cluster is in several stages or in none, or
-            its sorting label is not an integer. Stages are checked in order, so the first error is reported.
+        RunFailedError: The tasks, the selector or ``maxConcurrency`` of a stage are invalid, a cluster is in several
+            stages or in none, or its sorting label is not an integer. Stages are checked in order, so the first error
+            is reported.
     """
     candidates = sorted(name for name in selected if name in members)
     assigned: set[str] = set()
@@ -160,7 +161,11 @@ def _matcher(stage: StageConfig) -> Callable[[Labels], bool]:
 
 
 def _sort_clusters(stage: StageConfig, clusters: Sequence[str], members: Mapping[str, Labels]) -> tuple[str, ...]:
-    """Return clusters sorted by the stage's sorting label, if any. The input is sorted by name."""
+    """Return clusters sorted by the stage's sorting label, if any. The input is sorted by name.
+
+    Raises:
+        RunFailedError: The label is missing or not an integer on a cluster.
+    """
     key = stage.sorting_label_key
     if key is None:
         return tuple(clusters)

@@ -67,7 +67,7 @@ def external_placement(facts: StagedUpdateFacts, name: str) -> JsonObject:
     """Return the placement of a run.
 
     Raises:
-        RunFailedError: The placement does not exist, or its strategy is not External.
+        RunFailedError: The placement does not exist or is being deleted, or its strategy is not External.
     """
     placement = facts.placement
     if placement is None or is_deleting(placement):
@@ -95,7 +95,8 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
             (DR-6).
 
     Raises:
-        RunFailedError: No cluster is selected, or not as many as the policy requests.
+        RunFailedError: The policy snapshot is invalid or not fully scheduled, the placement is on no cluster, or not as
+            many clusters are selected as the policy requests.
         NotYetError: The scheduler has not finished.
     """
     snapshot = _policy_snapshot(facts, placement, fresh=fresh)
@@ -140,7 +141,12 @@ def _picked_clusters(snapshot: JsonObject) -> set[str]:
 
 
 def _policy_snapshot(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool) -> JsonObject:
-    """Return the latest policy snapshot, once the scheduler has processed it."""
+    """Return the latest policy snapshot, if it is fully scheduled.
+
+    Raises:
+        RunFailedError: The snapshot is ambiguous, has no valid index, or is not fully scheduled.
+        NotYetError: *fresh*, and the scheduler has not processed the snapshot yet.
+    """
     snapshots = latest_policy_snapshots(facts.policy_snapshots)
     if not snapshots and fresh:
         raise NotYetError("the placement has no policy snapshot yet")

@@ -74,7 +74,7 @@ def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFac
 
 
 def _check_policy(record: StagedUpdateRecord, facts: StagedUpdateFacts) -> None:
-    """Compare the policy with the recorded one. No snapshot is the latest while a change is being written."""
+    """Raise `RunFailedError` if the policy has changed. No snapshot is the latest while a change is being written."""
     latest = latest_policy_snapshots(facts.policy_snapshots)
     recorded_index = text_at(record.status, "policySnapshotIndexUsed")
     if not latest and any(label(snapshot, POLICY_INDEX) == recorded_index for snapshot in facts.policy_snapshots):
@@ -92,7 +92,7 @@ def _check_policy(record: StagedUpdateRecord, facts: StagedUpdateFacts) -> None:
 
 
 def _check_stages(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) -> None:
-    """Compare the stages with those of the record."""
+    """Raise `RunFailedError` if the stages differ from those of the record."""
     if len(stages) != len(record.stages):
         message = (
             f"the strategy has {format_count(len(stages), 'stage')}, but the run was planned with {len(record.stages)}"
@@ -125,7 +125,11 @@ def is_finished(entry: JsonObject) -> bool:
 
 
 def _check_progress(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) -> int:
-    """Return the index of the current stage. Reject a record that no run could have written."""
+    """Return the index of the current stage.
+
+    Raises:
+        RunFailedError: No run could have written the record.
+    """
     last_finished, current = -1, None
     for at, (stage_record, stage) in enumerate(zip(record.stages, stages, strict=True)):
         success = status(stage_record, SUCCEEDED)

@@ -85,7 +85,7 @@ class ContentDiff:
     """Differences between two contents.
 
     Args:
-        objects: Differing objects: added and changed ones in the order of placement, then removed ones.
+        objects: Differing objects: added and changed ones in the order of the new content, then removed ones.
         more: Number of further differing objects.
     """
 

@@ -1,6 +1,6 @@
 """Forecast of a run: its stages, their waits, and the earliest end.
 
-The run is initialized and validated like in the engine, so the forecast fails exactly if the engine would refuse the
+The run is initialized and validated as in the engine, so the forecast fails exactly if the engine would refuse the
 run. Afterwards only durations are assumed: each cluster takes the given time, approvals are given immediately, and a
 cluster that may not be changed now is changed when its hold ends. The run can therefore only take longer, unless it is
 changed.
@@ -73,7 +73,7 @@ class ForecastCluster:
         binding: The present binding. None if it does not exist.
         wanted: Content that the run gives it.
         starts: Earliest start. None if it has been started.
-        wait: Reason why it may not be changed when its stage can start. None: unset.
+        wait: Reason why it may not be changed when its stage can start, or None.
     """
 
     name: str
@@ -94,7 +94,7 @@ class ForecastTask:
         done: Whether it is complete.
         request: Name of the approval request.
         wait: Length of a timed wait.
-        until: Earliest end of a timed wait.
+        until: Earliest end of a timed wait. None for an approval.
     """
 
     place: TaskPlace
@@ -145,7 +145,7 @@ class StagedUpdateForecast:
         facts: State of the hub, with the resource snapshot that the run would create.
         snapshot: Name of the resource snapshot that every cluster gets.
         stages: Stages, in order.
-        removed: Clusters that lose the placement at the end, by name.
+        removed: Clusters that lose the placement at the end, sorted by name.
         ends: Earliest end of the run.
         policy: Failure policy. None: disabled, the run waits for failed clusters.
     """
@@ -236,7 +236,7 @@ class _Clusters:
 
 
 def _recorded_wait(entry: JsonObject) -> ClusterWait | None:
-    """Return the recorded reason for not starting a cluster. Its end is only in the message."""
+    """Return the recorded reason for not starting a cluster, or None. Its end is only in the message."""
     start_condition = condition(entry, STARTED)
     return ClusterWait(text_at(start_condition, "message")) if text_at(start_condition, "reason") == WAITING else None
 

@@ -1,4 +1,4 @@
-"""A run as a document for people and programs: where it stands, what it waits for, its stages and their clusters."""
+"""A run as a document for users and programs: its phase, its waits, and its stages with their clusters."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -102,6 +102,6 @@ def _cluster(entry: JsonObject) -> JsonObject:
 
 
 def _cluster_state(entry: JsonObject) -> str:
-    """Return how far a cluster is: pending, held, updating, done or failed."""
+    """Return the state of a cluster: pending, held, updating, done or failed."""
     final_state = _ENDED.get(status(entry, SUCCEEDED), "")
     return final_state or _BEGUN.get(status(entry, STARTED), "pending")

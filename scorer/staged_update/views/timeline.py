@@ -42,7 +42,7 @@ _STOPPED: Final = "StageUpdatingStopped"
 
 
 def run_timeline(run: JsonObject) -> Timeline:
-    """Return the timeline of a run, with its record."""
+    """Return the timeline of a run from its record."""
     record = status_of(run)
     end = _end(record)
     plans = {text_at(plan, "name"): plan for plan in dicts_at(record, "stagedUpdateStrategySnapshot", "stages")}
@@ -52,7 +52,7 @@ def run_timeline(run: JsonObject) -> Timeline:
 
 
 def _end(record: JsonObject) -> datetime | None:
-    """Return when a run ended."""
+    """Return when a run ended, or None."""
     if status(record, SUCCEEDED) in (TRUE, FALSE):
         return since(record, SUCCEEDED)
     return since(record, INITIALIZED) if status(record, INITIALIZED) == FALSE else None
