@@ -62,11 +62,11 @@ def settled_placements(
 def with_assumed_rollouts(state: HubState, settled: Collection[ObjectKey]) -> tuple[HubState, Sequence[ObjectKey]]:
     """Return a hub with the snapshots that it lacks, and the placements that they were assumed for.
 
-    A placement with bindings, but without resource snapshots, has rolled out its content to all of them.
+    A placement without resource snapshots has rolled out its content to all bindings that name one.
 
     Args:
         state: The hub.
-        settled: Placements that have also been scheduled, unless the hub has a binding or a snapshot of them.
+        settled: Placements that have also been scheduled, unless the hub has a binding or a policy snapshot of them.
     """
     hub, assumed = unchanged(state), _Assumed()
     for placement in state.placements:

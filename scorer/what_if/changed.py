@@ -19,7 +19,7 @@ class Evicted(NamedTuple):
     Args:
         cluster: The cluster.
         eviction: The outcome.
-        name: Name of the ClusterResourcePlacementEviction. Empty: unset, the cluster is drained.
+        name: Name of the ClusterResourcePlacementEviction, empty if the cluster is drained.
     """
 
     cluster: str

@@ -112,8 +112,7 @@ def with_dependent_objects(state: HubState, changes: HypotheticalChanges) -> Hyp
     """Return *changes* that also delete the objects in deleted namespaces, except objects that they write.
 
     The same applies to the objects of a kind whose CustomResourceDefinition is deleted. Objects that are only known
-    from resource snapshots are included. Bindings and snapshots are left alone: the deletion of their placement
-    decides about them.
+    from resource snapshots are included. Bindings and snapshots are not: they are deleted with their placement.
     """
     names = {item.name for item in changes.deleted if (item.group, item.kind) == NAMESPACE.group_kind}
     definitions = {
@@ -240,7 +239,7 @@ class _Evictions:
             self._record(place, Evicted(cluster, outcome))
 
     def evict(self, eviction: JsonObject) -> None:
-        """Carry out an eviction that has no answer yet."""
+        """Carry out an eviction that has no outcome yet."""
         place = "", text_at(spec_of(eviction), "placementName")
         cluster, placement = text_at(spec_of(eviction), "clusterName"), self._placements.get(place)
         bindings = self._bindings_of(place)

@@ -1,6 +1,6 @@
 """Objects that leave single clusters of a placement because of an override, after changes to a hub.
 
-The judge is that of the loop. A confirmation on the placement of the change counts.
+The verdicts are those of the loop. A confirmation in the annotations of the changed placement counts.
 
 Source: docs/specifications/what-if.md 9; removal.md 6; rollout.md 6.
 """

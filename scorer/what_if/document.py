@@ -1,4 +1,4 @@
-"""Effects of a change to the hub on every placement, as one document for people and programs.
+"""Effects of a change to the hub on every placement, as one document for users and programs.
 
 The engine schedules every placement as it would after the changes, then the planner rolls it out. Nothing is written.
 

@@ -1,7 +1,7 @@
 """Namespaces that ClusterResourcePlacements put on members: the ResourcePlacements in them can go to these members.
 
-The agent of a member reports its namespaces. A namespace that is placed on it later is in a later report, and one whose
-removal is neither pending nor refused by the placement is missing there.
+The agent of a member reports its namespaces. Its next report has the namespaces that placements put on the member, and
+lacks those that they remove.
 
 Source: docs/specifications/what-if.md 10; scheduling.md 10.
 """
@@ -37,7 +37,7 @@ _UNKNOWN: Final[JsonObject] = {}
 
 
 def fleet_with_namespaces(former: HubState, hub: Changed) -> Fleet:
-    """Return the fleet of a hub once members report the namespaces that its placements put on them, and lose.
+    """Return the fleet of a hub after the next reports of namespaces, see the module.
 
     Only the namespaces of ResourcePlacements matter, and only members that collect namespaces. A placement with type
     External adds none: a run rolls it out.

@@ -77,7 +77,7 @@ def overrides_of_placement(
 
 
 def deletion_rules(snapshot: JsonObject) -> Sequence[ParsedOverrideRule]:
-    """Return the rules of type Delete of an override snapshot."""
+    """Return the rules of type Delete of an override snapshot. Empty if its rules are invalid."""
     rules = read_rules(snapshot)
     return () if isinstance(rules, RulesError) else [rule for rule in rules if rule.deletes]
 
@@ -94,7 +94,7 @@ def work_problems(
     group: SnapshotGroup,
     overrides: Mapping[str, Overrides],
 ) -> Mapping[str, WorkProblem]:
-    """Return why clusters would not get their Works, by cluster. Clusters without a problem are missing.
+    """Return why clusters would not get their Works, by cluster. Clusters without a lasting problem are missing.
 
     Args:
         state: The hub.

@@ -141,10 +141,10 @@ class PlannedRollout(TypedDict):
     type: Annotated[str, one_of("RollingUpdate", "External", "Deletion")]
     """By the limits of the strategy, by a staged update run, or a deletion of the placement."""
     snapshot: str
-    """Name of the resource snapshot that is rolled out."""
+    """Name of the resource snapshot that is rolled out. Empty if none is, and for type `External`."""
     contentHash: str
-    """SHA-256 of the selected objects, as the resource snapshot records it. Equal content has equal hashes. Empty for a
-    caller who may not list resource and override snapshots."""
+    """SHA-256 of the selected objects, as the resource snapshot records it. Equal content has equal hashes. Empty
+    without `snapshot`, and for a caller who may not list resource and override snapshots."""
     maxUnavailable: int | str | None
     """A number, or a percentage such as `25%`. Null without a rolling update."""
     maxSurge: int | str | None

@@ -1,6 +1,6 @@
 """Removals of content after changes to a hub: objects that leave a placement, and deleted placements.
 
-The judge is that of the loop. A confirmation on the placement of the change counts.
+The verdicts are those of the loop. A confirmation in the annotations of the changed placement counts.
 
 Source: docs/specifications/what-if.md 9; removal.md 6 and 8.
 """
@@ -73,7 +73,7 @@ def object_removals(
 def removal_entries(
     placement: JsonObject, items: Iterable[RemovalItem], verdict: ContentVerdict, clusters: Sequence[str] = ()
 ) -> Iterator[ContentRemoval]:
-    """Yield removals as a user would see them. *clusters* are those of the removal. Empty: all."""
+    """Yield removals in the units that a user can confirm. *clusters* are those of the removal. Empty: all."""
     for group in confirmable_groups(uid_of(placement), items):
         yield {
             "kind": str(group.items[0].effect),

@@ -1,4 +1,4 @@
-"""Forecast of staged update runs after changes to a hub, as one document for people and programs.
+"""Forecast of staged update runs after changes to a hub, as one document for users and programs.
 
 A run that has not started is initialized hypothetically, with the scheduler's decision for its placement. For one that
 is in progress, the remaining steps of its record are shown. A refusal by the engine is reported as a finding.
@@ -81,7 +81,7 @@ def planned_runs(
     only: Collection[ObjectKey] | None = None,
     shown: Collection[str] | None = None,
 ) -> list[PlannedRun]:
-    """Return the forecast of every run, by namespace and name.
+    """Return the forecasts of runs, sorted by namespace and name.
 
     Args:
         state: The present hub.
@@ -327,7 +327,7 @@ def _task(task: ForecastTask, passes: NextPasses) -> RunTask:
 
 
 def _contents(run_forecast: StagedUpdateForecast, *, visible: bool) -> Iterator[RunContent]:
-    """Yield the changes on the unfinished clusters, once per content that they have now."""
+    """Yield the changes on clusters that have not been started, once per content that they have now."""
     groups = {group.name: group for group in run_forecast.facts.groups}
     by_snapshot: dict[str, list[str]] = {}
     for stage in run_forecast.stages:

@@ -224,7 +224,7 @@ class HypotheticalChanges:
         members: Member clusters that are new or different.
         objects: Other objects that are new or different, as they would be stored. Those that no decision depends on
             count as content that a placement may select.
-        deleted: Objects that are deleted. A member cluster starts to leave, every other object is removed.
+        deleted: Objects that are deleted. Member clusters and bindings get a deletion timestamp, others are removed.
         lost: Member clusters that are removed immediately and leave their bindings behind.
         drained: Member clusters that get a taint, and whose placements are evicted, one after another.
     """

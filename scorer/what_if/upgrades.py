@@ -1,4 +1,4 @@
-"""Forecast of upgrade runs after changes to a hub, as one document for people and programs.
+"""Forecast of upgrade runs after changes to a hub, as one document for users and programs.
 
 Each run is evaluated by the engine of the loop at the present instant, one after another by name, so that two runs do
 not start an upgrade of one member. Its plan is that of its status: the engine with an advanced clock. Back ends are not
