@@ -41,7 +41,7 @@ class PropertyObservation(TypedDict):
     expired: NotRequired[Literal[True]]
     """There was an external score, and it has expired."""
     lastValue: NotRequired[str]
-    """Last value."""
+    """Value of the expired score."""
     expiredFor: NotRequired[DurationText]
     """How long ago it expired."""
 
@@ -269,7 +269,7 @@ class ExplainedCluster(TypedDict):
     rank: int | None
     """Over picked, kept and losing clusters, from 1. Null: none of them."""
     batch: NotRequired[int]
-    """The batch that picked it."""
+    """The batch that picked it, or that it lost."""
     filters: NotRequired[list[Check]]
     topology: NotRequired[TopologyPoints]
     affinity: NotRequired[AffinityPoints]

@@ -132,7 +132,7 @@ class RecordedDecision:
         return {decision.cluster: decision for decision in self.picked}
 
     def repeats(self, other: "RecordedDecision") -> bool:
-        """Return whether both decisions are equal, apart from clusters that were not selected."""
+        """Return whether both decisions select the same clusters with the same scores, for the same policy snapshot."""
         return (self.snapshot, self.wanted, self.picked, self.satisfied) == (
             other.snapshot,
             other.wanted,
@@ -148,7 +148,7 @@ def scheduled(snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def requested_clusters(snapshot: Mapping[str, Any]) -> int | None:
-    """Return how many clusters a policy snapshot requests. None: unlimited, all that pass."""
+    """Return how many clusters a policy snapshot requests. None: unlimited, or an invalid number."""
     policy = dict_at(snapshot, "spec", "policy")
     match policy.get("placementType"):
         case PlacementType.PICK_FIXED:

@@ -51,9 +51,9 @@ class Ranks:
         return best_rows[np.argsort(_narrow(key[best_rows]), kind="stable")[::-1][:count]]
 
     def _key(self) -> IntColumn | None:
-        """Fold topology, affinity and bonus into one integer per row, or return None without rows.
+        """Fold topology, affinity and bonus into one integer per row. Return None without rows or without any of them.
 
-                The position breaks ties, larger name first.
+        The position breaks ties, larger name first.
 
         Example: with affinities from 10 to 14 the span is 5, so topology 2 and affinity 11 give 2 * 5 + (11 - 10) = 11.
         One more point of topology always outweighs every affinity, as in a comparison of tuples, but only one array has

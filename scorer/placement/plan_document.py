@@ -1,4 +1,4 @@
-"""The effect of a scheduling run on a placement, as an entry of the plan for people and machines.
+"""The effect of a scheduling run on a placement, as an entry of the plan for users and programs.
 
 Source: design of the command line, ``harbormaster plan -o json``; scheduling.md 14.
 """

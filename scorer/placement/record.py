@@ -28,7 +28,11 @@ INVALID = "SchedulingPolicyInvalid"
 
 
 def decisions(schedule: ScheduleResult) -> list[JsonObject]:
-    """Return ``status.targetClusters``: selected clusters, then losers by rank, then rejected ones by name."""
+    """Return ``status.targetClusters``: selected clusters, then losers by rank, then rejected ones by name.
+
+    A policy that lists clusters has those that it misses after the selected ones, and no losers. The number of entries
+    is limited.
+    """
     selected = [picked_decision(schedule, pick) for pick in schedule.picked] + [
         _kept_decision(binding) for binding in schedule.kept
     ]

@@ -40,7 +40,7 @@ class Request:
 
 
 def read_request(policy: Mapping[str, Any] | None, *, number: int | None = None, namespace: str = "") -> Request:
-    """Check every part of *policy* that its placement type uses, even those that this run would not reach.
+    """Return the request of *policy*. Every part that its placement type uses is checked.
 
     Args:
         policy: ``spec.policy``. None means PickAll without conditions.

@@ -108,7 +108,7 @@ class Round:
     def rejected_rows(self) -> RowColumn:
         """Return the clusters that a filter rejected, by name.
 
-        A taken cluster is among them when a filter before SamePlacementAntiAffinity rejects it.
+        A taken cluster is among them if a filter other than the spread constraints rejects it.
         """
         alive = np.ones(len(self.cycle.fleet), dtype=np.bool_)
         for mask in self.passed:
