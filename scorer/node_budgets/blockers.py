@@ -271,7 +271,7 @@ def node_blockers(
     *,
     pods_unknown: str = "",
 ) -> tuple[Blocker, ...]:
-    """Return all blockers of *node*, except for its pool.
+    """Return all blockers of *node*, except for reservations and the template of its pool.
 
     Args:
         node: The node.

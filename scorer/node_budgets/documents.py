@@ -107,7 +107,7 @@ class BudgetState(TypedDict):
     limit: Limit
     """Maximum number of concurrent disruptions. 2147483647 means unlimited."""
     unlimited: bool
-    """Whether no budget applies."""
+    """Whether the limit is 2147483647, as without an active budget for the reason."""
     disrupting: int
     """Number of nodes in disruption or not ready."""
     remaining: Limit
@@ -118,7 +118,7 @@ class BudgetState(TypedDict):
     binding: list[int]
     """Positions of the budgets whose value is the limit."""
     nextOpen: Instant | None
-    """Time when one more node may be disrupted, with the present nodes. Null if unknown."""
+    """Time when one more node may be disrupted, with the present nodes. Null if unknown or never."""
     neverOpens: bool
     """Within 400 days no node may be disrupted, even after the present disruptions have ended."""
     searchedUntil: NotRequired[Instant]

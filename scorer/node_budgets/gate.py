@@ -40,7 +40,8 @@ def answer(
         graceful_expiration: Whether budgets and pods delay expiration.
 
     Raises:
-        InvalidQuestion: It names unknown nodes, requests more nodes than the pool has, or gives an unknown reason.
+        InvalidQuestion: It names unknown or repeated nodes, requests a negative number or more than the pool has, or
+            gives an unknown reason.
     """
     now = question.now or now
     pool = pool.as_of(now)
