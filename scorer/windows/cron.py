@@ -412,7 +412,7 @@ def _day_exists(days: int, months: int) -> bool:
 
 
 def _parse_field(word: str, field: _Field) -> _Values:
-    """Parse a comma-separated field. Empty items are skipped."""
+    """Parse a comma-separated field. Empty items are skipped. Raise ValueError if an item is invalid."""
     bits, any_star = 0, False
     for item in dict.fromkeys(word.split(",")):
         if item:
@@ -427,7 +427,7 @@ _parse_field_cached = lru_cache(maxsize=4096)(_parse_field)
 
 
 def _parse_item(item: str, field: _Field) -> tuple[range, bool]:
-    """Parse ``base[/step]``. Return its values and whether it sets the star mark."""
+    """Parse ``base[/step]``. Return its values and whether it sets the star mark. Raise ValueError if it is invalid."""
     base, slash, step_text = item.partition("/")
     if "/" in step_text:
         raise _wrong(field, item, "more than one '/'")
@@ -473,7 +473,7 @@ def _parse_number(word: str) -> int | None:
 
 
 def _parse_every(text: str) -> timedelta:
-    """Parse the delay of ``@every``: whole seconds, at least one."""
+    """Parse the delay of ``@every``: whole seconds, at least one. Raise ValueError if it is invalid."""
     try:
         nanoseconds = parse_go_duration(text)
     except ValueError as error:

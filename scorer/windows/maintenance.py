@@ -187,7 +187,8 @@ def openings(
 ) -> Iterator[tuple[datetime, datetime]]:
     """Yield the openings of several windows combined, in order, at most *most* of them.
 
-    The first one starts at *begin* at the earliest, the last one before *end*. Its end is not clamped.
+    The first one starts at *begin* at the earliest, the last one before *end*. Its end may be later, and is *end* if it
+    is unknown.
     """
     at, cache = begin, NextOpenings()
     for _ in range(most * 2):
@@ -279,7 +280,7 @@ def _merge(stretches: Iterable[OpenInterval]) -> tuple[OpenInterval, ...]:
 
 
 def _blocked_interval(place: int, days: DateRange, offset: int) -> OpenInterval:
-    """Return the minutes of whole local days, both ends included."""
+    """Return the minutes of whole local days, both ends included. Raise ValueError if they end before they start."""
     if days.end < days.start:
         raise ValueError(f"spec.notAllowedDates[{place}]: end {days.end} must not be before start {days.start}")
     return (days.start.toordinal() - 1) * DAY_MINUTES - offset, days.end.toordinal() * DAY_MINUTES - offset

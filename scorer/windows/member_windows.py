@@ -70,7 +70,7 @@ def _target(spec: JsonObject) -> WindowTarget | None:
 
 
 def _selector(spec: JsonObject) -> LabelSelector | None:
-    """Parse the selector on its own: an otherwise invalid window still selects its members."""
+    """Parse the selector on its own: an otherwise invalid window still selects members. None if absent or invalid."""
     if not isinstance(document := spec.get("memberSelector"), dict):
         return None
     try:
