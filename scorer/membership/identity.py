@@ -7,7 +7,7 @@ checks it before it acts.
 
 A hub is identified by the uid of its namespace kube-system: the uid survives restarts and upgrades, a restored backup
 of etcd brings it back, and no other cluster has it. The loop writes the uid on every InternalMemberCluster, since an
-agent lacks the right to read that namespace. A hub of another make does not write it, so only the names are compared.
+agent lacks the right to read that namespace. Other implementations do not write it, so only the names are compared.
 """
 
 from collections.abc import Collection, Mapping
@@ -100,7 +100,7 @@ def ownership_of(applied_work: Mapping[str, Any], own_member: HubMember) -> Appl
 
 
 def is_owned_by(applied_work: Mapping[str, Any], own_member: HubMember) -> bool:
-    """Return whether the objects that an AppliedWork owns are ours."""
+    """Return whether the objects that an AppliedWork owns are ours, or may be."""
     return ownership_of(applied_work, own_member) in (AppliedWorkOwnership.OURS, AppliedWorkOwnership.UNMARKED)
 
 
