@@ -67,7 +67,7 @@ class Judge:
     def obstacles(self, nodes: Iterable[ExtenderNode | None]) -> list[Obstacle | None]:
         """Return the obstacle of each node, or None. A node that is None is unknown.
 
-        A node without a member cluster is on none of the clusters of a placement, whether that placement exists or not.
+        If the settings reject ordinary nodes, a pod that names a placement gets none, even if the placement is missing.
         Nodes of node pools are judged only by the rules of pools: if the placement excluded them, an autoscaler would
         create new ones forever (serving.md 2.8).
         """

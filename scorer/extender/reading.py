@@ -24,7 +24,11 @@ def member(document: JsonObject, name: str) -> Any:
 
 
 def read_object(value: Any, path: str) -> JsonObject:
-    """Read an object. Null counts as the empty object."""
+    """Read an object. Null counts as the empty object.
+
+    Raises:
+        MalformedArgsError: *value* has another type.
+    """
     if isinstance(value, dict):
         return value
     if value is None:
@@ -33,7 +37,11 @@ def read_object(value: Any, path: str) -> JsonObject:
 
 
 def read_list(value: Any, path: str) -> list[Any]:
-    """Read a list. Null counts as the empty list."""
+    """Read a list. Null counts as the empty list.
+
+    Raises:
+        MalformedArgsError: *value* has another type.
+    """
     if isinstance(value, list):
         return value
     if value is None:
@@ -42,7 +50,11 @@ def read_list(value: Any, path: str) -> list[Any]:
 
 
 def read_text(value: Any, path: str) -> str:
-    """Read a string. Null counts as the empty string."""
+    """Read a string. Null counts as the empty string.
+
+    Raises:
+        MalformedArgsError: *value* has another type.
+    """
     if isinstance(value, str):
         return value
     if value is None:
@@ -51,7 +63,11 @@ def read_text(value: Any, path: str) -> str:
 
 
 def read_texts(value: Any, path: str) -> dict[str, str]:
-    """Read an object of strings, such as labels."""
+    """Read an object of strings, such as labels. Null counts as the empty string, or as the empty object.
+
+    Raises:
+        MalformedArgsError: *value*, or a value in it, has another type.
+    """
     texts = read_object(value, path)
     if all(type(text) is str for text in texts.values()):
         return texts
@@ -59,7 +75,11 @@ def read_texts(value: Any, path: str) -> dict[str, str]:
 
 
 def read_integer(value: Any, path: str) -> int:
-    """Read a 64-bit integer. Null counts as 0. A float is an error, even without a fraction."""
+    """Read a 64-bit integer. Null counts as 0.
+
+    Raises:
+        MalformedArgsError: *value* has another type or is out of range. A float is refused, even without a fraction.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
         return value
     if value is None:
