@@ -63,7 +63,7 @@ class ClusterAffinityPlugin:
     name = "ClusterAffinity"
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Keep the clusters that any required term matches, all of them without terms."""
+        """Return the clusters that any required term matches, or None for all of them, as without terms."""
         mask: BoolColumn | None = None
         for term in self.required:
             term_mask = term.matches(cycle.fleet)
@@ -77,7 +77,7 @@ class ClusterAffinityPlugin:
         return {Category.AFFINITY_MISMATCH: int(np.count_nonzero(rejections))}
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
-        """Name a failed check of each term, for up to three terms."""
+        """Return a rejection that names a failed check of each term, for up to three terms."""
         failures = [failures_of(term, cycle.fleet, row) for term in self.required]
         text = " or ".join(str(failure[0]) for failure in failures[:3])
         more = f" (and {len(failures) - 3} more terms)" if len(failures) > 3 else ""
@@ -98,7 +98,7 @@ class ClusterAffinityPlugin:
 
 
 def read_affinity(affinity: ClusterAffinityModel | None, *, with_preferences: bool, path: str) -> ClusterAffinityPlugin:
-    """Check the affinity of a policy.
+    """Parse the affinity of a policy.
 
     Args:
         affinity: The affinity as written.

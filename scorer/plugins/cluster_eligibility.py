@@ -34,7 +34,7 @@ class ClusterEligibility:
     name = "ClusterEligibility"
 
     def filter(self, cycle: Cycle) -> BoolColumn:
-        """Keep the clusters that pass all tests at the cycle's instant."""
+        """Return the clusters that pass all tests at the cycle's instant."""
         return eligible(cycle.fleet, cycle.now)
 
     def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:
@@ -44,7 +44,7 @@ class ClusterEligibility:
         return {category: int(counts[failure]) for failure, category in _CATEGORY.items() if counts[failure]}
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
-        """Name the first test that failed, with its numbers."""
+        """Return a rejection that names the first test that failed, with its numbers."""
         rejection = ineligibility(cycle.fleet, row, cycle.now)
         assert rejection is not None
         return rejection

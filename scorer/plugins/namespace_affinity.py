@@ -20,7 +20,7 @@ class NamespaceAffinity:
     name = "NamespaceAffinity"
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Keep the clusters that have the namespace, or do not collect namespaces."""
+        """Return the clusters that have the namespace or do not collect namespaces. None: disabled."""
         if not cycle.namespace:
             return None
 

@@ -24,7 +24,7 @@ class TaintToleration:
     name = "TaintToleration"
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Keep the clusters whose taints are all tolerated. Evaluated once per distinct list of taints."""
+        """Return the clusters whose taints are all tolerated. Evaluated once per distinct list of taints."""
         return cycle.fleet.taints.holds(lambda taints: self.untolerated(taints) is None)
 
     def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
@@ -41,7 +41,7 @@ class TaintToleration:
         return {Category.TAINT_NOT_TOLERATED: int(np.count_nonzero(rejections))}
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
-        """Name the first taint without a toleration."""
+        """Return a rejection that names the first taint without a toleration."""
         taints = cycle.fleet.members[row].spec.taints
         texts = [format_taint(taint) for taint in taints if self.tolerating(taint) is None]
         single = f"a toleration for taint {texts[0]}" if len(set(texts)) == 1 else ""

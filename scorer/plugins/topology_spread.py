@@ -81,7 +81,7 @@ class TopologySpread:
     name = "TopologySpreadConstraints"
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Keep the clusters where one more placement violates no hard constraint."""
+        """Return the clusters where one more placement violates no hard constraint, or None without any of them."""
         mask: BoolColumn | None = None
         for constraint in self.constraints:
             if constraint.hard:
@@ -91,7 +91,7 @@ class TopologySpread:
         return mask
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
-        """Prefer the clusters that reduce the skew, one point per unit."""
+        """Return the points of clusters, one for each unit of skew that they remove, or None without constraints."""
         total: IntColumn | None = None
         for constraint in self.constraints:
             _, points = constraint.verdict(domain_counts(cycle.fleet, constraint.key, cycle.placed))
@@ -104,7 +104,7 @@ class TopologySpread:
         return {Category.TOPOLOGY_SPREAD_VIOLATED: int(np.count_nonzero(rejections))}
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
-        """Name the first hard constraint that would be violated, with its numbers."""
+        """Return a rejection that names the first hard constraint that would be violated, with its numbers."""
         violations = [constraint for constraint in self.constraints if not constraint.admits(cycle, row)]
         constraint = violations[0]
         column = cycle.fleet.label(constraint.key)
@@ -129,7 +129,7 @@ def domain_counts(fleet: Fleet, key: str, placed: BoolColumn) -> IntColumn:
 
 
 def read_constraints(constraints: Sequence[TopologySpreadConstraint]) -> TopologySpread:
-    """Order the constraints of a policy for evaluation."""
+    """Return the constraints of a policy in the order of their evaluation."""
     hard = WhenUnsatisfiable.DO_NOT_SCHEDULE
     ordered = [
         Constraint(index, entry.topology_key, entry.max_skew, entry.when_unsatisfiable is hard)
