@@ -58,7 +58,7 @@ class ClusterTerm:
 
 
 def read_labels(selector: LabelSelector | None, path: str) -> tuple[LabelSelectorRequirement, ...]:
-    """Check a label selector. An absent or empty one selects everything.
+    """Return the requirements of a label selector. An absent or empty one has none.
 
     Raises:
         InvalidPolicyError: An expression cannot be evaluated.
@@ -71,7 +71,7 @@ def read_labels(selector: LabelSelector | None, path: str) -> tuple[LabelSelecto
 
 
 def read_term(term: ClusterSelectorTerm, path: str) -> ClusterTerm:
-    """Check a required term. Its sorter is ignored.
+    """Parse a required term. Its sorter is ignored.
 
     Raises:
         InvalidPolicyError: The term cannot be evaluated.
