@@ -217,7 +217,7 @@ class Authority:
     def vouch_for(self, successor: "Authority") -> x509.Certificate | None:
         """Sign the name and the key of another authority, so that clients that trust only this one accept its leaves.
 
-        The certificate is valid for leaves only, and not longer than this authority.
+        The cross certificate allows leaves only, no further authorities, and expires with this authority.
 
         Returns:
             The cross certificate. None means that this authority must not sign another authority (``pathlen:0``).
@@ -270,7 +270,7 @@ class Authority:
 
     @property
     def _path_length(self) -> int | None:
-        """Return the maximum number of authorities below it. None: unlimited."""
+        """The maximum number of authorities below it, or `_NO_AUTHORITY`. None: unlimited."""
         try:
             basic = self.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
         except x509.ExtensionNotFound:

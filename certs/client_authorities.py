@@ -51,7 +51,7 @@ class AuthorityFile:
         self._read()  # a wrong path stops the server at its start instead of going unnoticed until the first client
 
     async def read(self) -> bytes:
-        """Read the file."""
+        """Return the content of the file. Raises `CertificateError`."""
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> bytes:

@@ -73,7 +73,7 @@ class Lineage:
         does not belong to the authority, are left out: they help clients but decide nothing.
 
         Raises:
-            DamagedLineageError: An authority with its key is missing.
+            DamagedLineageError: The authority or its key is missing or invalid, or an entry is too long.
         """
         for name, value in entries.items():
             if len(value) > LONGEST_ENTRY:
@@ -120,7 +120,7 @@ class Lineage:
         return replace(self, earlier=earlier, cross=cross)
 
     def trusting(self, also: Iterable[x509.Certificate], now: datetime) -> Self:
-        """Return a lineage that also trusts other authorities, or this object if there is none to add.
+        """Return a lineage that also trusts other authorities, or this object without any to add.
 
         Args:
             also: The other authorities. Expired, future and distrusted ones are skipped.
@@ -187,7 +187,7 @@ def certificates_in(pem: bytes) -> tuple[x509.Certificate, ...]:
 
 
 def pem_of(certificates: Iterable[x509.Certificate]) -> bytes:
-    """Return a bundle."""
+    """Return certificates as a bundle in PEM."""
     return b"".join(one.public_bytes(Encoding.PEM) for one in certificates)
 
 

@@ -98,7 +98,7 @@ class OwnLeaves:
             raise CertificateError(str(error)) from error
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
-        """Sign a new leaf when *leaf* is due for renewal. Raises `CertificateError`."""
+        """Return a new leaf if *leaf* is due for renewal, else None. Raises `CertificateError`."""
         return self.first(now) if is_due(leaf, self.authority, now) else None
 
     def common_key(self, leaf: Leaf) -> bytes:  # noqa: ARG002 - its key is its own
@@ -116,7 +116,7 @@ class LeafFiles:
     Args:
         certificate: PEM, the leaf first, then the chain to its authority.
         key: PEM.
-        authority: PEM of the authority. None means that clients trust the last certificate of the chain.
+        authority: PEM of the authority. None means that clients trust the certificates of the chain.
     """
 
     certificate: Path
@@ -126,7 +126,7 @@ class LeafFiles:
 
     @property
     def trust_pem(self) -> bytes:
-        """The authority as last read."""
+        """The file of the authority as last read, or the chain without such a file."""
         return self._trust
 
     @property
@@ -148,7 +148,7 @@ class LeafFiles:
         return Leaf(chain, key, begin, end, signed=begin)
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
-        """Read the files again. Raises `CertificateError`."""
+        """Return the leaf in the files, or None if it is unchanged. Raises `CertificateError`."""
         current_leaf = self.first(now)
         return (
             None if (current_leaf.chain_pem, current_leaf.key_pem) == (leaf.chain_pem, leaf.key_pem) else current_leaf
