@@ -24,7 +24,7 @@ def resolve(engine: str, name: str, platform: str = "") -> str:
         platform: Platform of the image, such as ``linux/arm64``. Empty: that of the engine.
 
     Raises:
-        ResolutionError: The engine is missing, or cannot pull the image.
+        ResolutionError: The name is invalid, or the engine is missing, cannot pull the image, or reports no digest.
     """
     if not _NAME.fullmatch(name):
         raise ResolutionError(f"{name[:200]!r}: must be NAME:TAG or NAME@sha256:DIGEST")

@@ -93,7 +93,11 @@ class Builder:
         """Build a stage and the stages that it needs, or the last one if *name* is empty.
 
         Raises:
-            BuildError: A step failed.
+            BuildError: A step failed, or no base image is set.
+            image.dockerfile.DockerfileError: The stage does not exist.
+            image.layers.LayerError: A file cannot be part of an image.
+            image.machine.MachineError: This machine lacks files of the base image.
+            OSError: A file that a step copies does not exist.
         """
         if name not in self._stages:
             stage = self._file.stage(name)
@@ -222,8 +226,11 @@ def build(folder: Path, target: str = "", *, replaced: Mapping[str, str] | None 
         arguments: Build arguments.
 
     Raises:
-        BuildError: A step failed.
-        image.machine.MachineError: This machine cannot build images.
+            BuildError: A step failed, or no base image is set.
+            image.dockerfile.DockerfileError: The Dockerfile cannot be parsed, or has no such stage.
+            image.layers.LayerError: A file cannot be part of an image.
+            image.machine.MachineError: This machine cannot build images.
+            OSError: A file that a step copies does not exist.
     """
     check_machine()
     given = {"BUILD": MACHINE, "BASE": MACHINE, "PYTHON": str(PYTHON), **arguments}

@@ -108,7 +108,7 @@ def read_dockerfile(path: Path) -> Dockerfile:
 
 
 def _steps(text: str) -> Iterator[Step]:
-    """Yield the instructions. Comments may also stand between the lines of an instruction."""
+    """Yield the instructions, or raise `DockerfileError`. Comments may be between the lines of an instruction."""
     passing = ""
     for line in text.splitlines():
         if line.lstrip().startswith("#") or not line.strip():
@@ -126,5 +126,5 @@ def _steps(text: str) -> Iterator[Step]:
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:
-    """Replace ``$NAME`` and ``${NAME}`` by their values. Unknown names are empty."""
+    """Return a text with the values of ``$NAME`` and ``${NAME}``. Those of unknown names are empty."""
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], ""), text)

@@ -170,7 +170,7 @@ class Context:
         return str(path.relative_to(top)), content, 0o755 if path.stat().st_mode & 0o100 else 0o644
 
     def _is_ignored(self, parts: Sequence[str]) -> bool:
-        """Apply the last rule that matches: ``!`` includes, ``**/`` matches any folder."""
+        """Return whether the last rule that matches excludes a file. ``!`` includes, ``**/`` matches in any folder."""
         ignored = False
         for rule in self._rules:
             pattern = rule.removeprefix("!")

@@ -89,7 +89,10 @@ def hidden_folders(folders: Iterable[Path]) -> list[str]:
 
 
 def closed_folders(folders: Iterable[Path]) -> list[str]:
-    """Return the parents of these folders that not every user may pass through, the uppermost first."""
+    """Return those of the folders and their parents that not every user may read, the uppermost first.
+
+    Folders that a step cannot see anyway are skipped, with their parents.
+    """
     hidden = hidden_folders(folders)
     closed = {
         str(parent)
@@ -106,6 +109,9 @@ class Runtime:
 
     Args:
         layers: Layers of the image that need them.
+
+    Raises:
+            MachineError: Certificates or a shared library are missing.
     """
 
     def __init__(self, layers: Sequence[Path]) -> None:
@@ -183,7 +189,11 @@ def _is_elf(path: Path) -> bool:
 
 
 def _libraries_of(binaries: Sequence[Path], layers: Sequence[Path]) -> list[Path]:
-    """Return the shared libraries of this machine that binaries need, as the loader finds them."""
+    """Return the shared libraries of this machine that binaries need, as the loader finds them.
+
+    Raises:
+        MachineError: One is missing.
+    """
     needed: set[Path] = set()
     for line in _run("ldd", *map(str, binaries)).splitlines():
         if "not found" in line:
@@ -203,7 +213,7 @@ def _file_in(layer: Path, name: str) -> Path:
 
 
 def _open(layer: Path) -> None:
-    """Let every user read all files and pass through all folders."""
+    """Let every user read all files and pass through all folders. Raise `LayerError` for a file of another type."""
     for path in layer.rglob("*"):
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode) and path.parent != layer:
