@@ -22,7 +22,7 @@ Exit codes:
 @click.argument("words", nargs=-1, metavar="[COMMAND]...")
 @click.pass_context
 def command(context: click.Context, words: Sequence[str]) -> int:
-    """Show the help of the command that *words* call."""
+    """Show the help of the command that *words* call. Raises `click.exceptions.NoSuchCommand`."""
     shown = context.find_root()
     for word in words:
         group = shown.command

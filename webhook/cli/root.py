@@ -186,7 +186,7 @@ class Root(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the called command. The error for an unknown command suggests similar ones."""
+        """Return the called command. Raises `NoSuchCommand`, which suggests similar ones."""
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             raise click.exceptions.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
         return super().resolve_command(ctx, args)

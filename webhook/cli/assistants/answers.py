@@ -37,7 +37,7 @@ def answer_text(answer: Any, notes: list[str], most: int = LARGEST_ANSWER) -> st
 
 
 def compact_json(value: Any) -> str:
-    """Write JSON without spaces, and with all characters escaped that are invisible or control a terminal."""
+    """Return JSON without spaces, with invisible characters and those that control a terminal escaped."""
     try:
         text = orjson.dumps(value).decode()
     except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits

@@ -46,7 +46,7 @@ Exit codes:
 )
 @hub_options
 def command(folder: Path, *, render: bool, hub: HubOptions) -> int:
-    """Serve the tools until standard input ends."""
+    """Serve the tools until standard input ends. Raises `UserError` without the SDK, and `BrokenPipeError`."""
     try:
         import anyio
         import mcp  # noqa: F401 - only whether it is installed

@@ -100,7 +100,7 @@ class Answerer:
             _kill(process)
 
     async def _run(self, line: CommandLine) -> tuple[bytes, bytes]:
-        """Run a command. Return its standard output and standard error."""
+        """Run a command. Return its standard output and standard error. Raises `OutputTooLargeError`."""
         hub = self.hub if line.of_hub else ()
         words = [*line.words, *hub, "--output=json", "--", *line.operands]
         # -P: modules are never imported from the working directory, which may be a clone of an untrusted repository.

@@ -23,7 +23,7 @@ STDIN: Final = "--filename=-"
 
 
 def _one_line(text: str) -> str:
-    """Refuse control characters. A NUL cannot be passed to a process."""
+    """Return *text*. Raises `ValueError` if it has control characters: a NUL cannot be passed to a process."""
     if not text.isprintable():
         raise ValueError("must not contain control characters")
     return text
@@ -89,7 +89,7 @@ class ReadableFolder:
 
 
 def _without_titles(schema: Any) -> Any:
-    """Remove the titles that pydantic adds, which only repeat the names."""
+    """Return a schema without the titles that pydantic adds, which only repeat the names."""
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):

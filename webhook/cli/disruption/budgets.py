@@ -194,7 +194,7 @@ def calendar_command(
     output: str,
     hub: HubOptions,
 ) -> int:
-    """Show a calendar of allowed disruptions."""
+    """Show a calendar of allowed disruptions. Raises `UserError`."""
     display_zone, days, first_day = read_zone(window.zone), window.days, window.beginning
     now = datetime.now(UTC).replace(microsecond=0)
     try:
@@ -255,7 +255,7 @@ def _only_with_files(counts: CountOptions) -> None:
 
 
 def _counts(counts: CountOptions) -> "NodeCounts | None":
-    """Return the counts that options give, or None without such options."""
+    """Return the counts that options give, or None without such options. Raises `UserError`."""
     from scorer.node_budgets.budgets import NodeCounts
 
     counts.check_whole()
@@ -360,7 +360,7 @@ async def _budgets_of_hub(connection: HubConnection, pools: Sequence[str]) -> Js
 async def _calendar_of_hub(
     connection: HubConnection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
 ) -> JsonObject:
-    """Return the calendar, queried in parts, because one response has a limit of pools times days."""
+    """Return the calendar, queried in parts, because a response has a limit of pools times days. Raises `UserError`."""
     from scorer.node_budgets.documents import MOST_POOL_DAYS
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError

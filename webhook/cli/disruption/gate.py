@@ -187,7 +187,7 @@ def disruption(
     output: str,
     hub: HubOptions,
 ) -> int:
-    """Ask about nodes."""
+    """Ask about nodes. Raises `click.UsageError`."""
     if bool(options.nodes) == (options.count is not None):
         raise click.UsageError("name the nodes, or give their number with --count")
     counts.check_whole()
@@ -225,7 +225,7 @@ def rollout(
     output: str,
     hub: HubOptions,
 ) -> int:
-    """Ask about a rollout."""
+    """Ask about a rollout. Raises `click.UsageError`."""
     display_zone, connection = read_zone(zone), hub.find()
     ref, names = take_reference([placement, *clusters], namespace, default=connection.namespace)
     if len(names) != 1:
@@ -295,7 +295,7 @@ command.add_command(drain_command)
 async def _of_hub(
     connection: HubConnection, gate: str, question: JsonObject, reservation: _ReservationOptions
 ) -> JsonObject:
-    """Query one of the gates. An answer with a reservation has the same form as one without."""
+    """Query one of the gates, also for a reservation. Raises `UserError`."""
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError
 

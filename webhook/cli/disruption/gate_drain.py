@@ -85,7 +85,7 @@ _WITHOUT: Final = {
 def command(
     nodes: Sequence[str], files: Files, now: datetime | None, zone: str | None, output: str, hub: HubOptions
 ) -> int:
-    """Show what a drain would do."""
+    """Show what a drain would do. Raises `UserError`."""
     from scorer.node_disruption.cluster.reader import read_cluster
     from scorer.node_disruption.drain.preview import UnknownNodesError, preview_document, preview_drain
 
@@ -121,7 +121,11 @@ def _of_files(files: Files, now: datetime) -> tuple[Sequence[JsonObject], list[s
 
 
 async def _of_cluster(connection: HubConnection) -> tuple[Sequence[JsonObject], list[str]]:
-    """Read the objects that a drain depends on. Nodes and pods are required, other kinds are best effort."""
+    """Return the objects that a drain depends on, and notes about kinds that cannot be read.
+
+    Raises:
+        UserError: A required kind cannot be read.
+    """
     from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 
     documents: list[JsonObject] = []

@@ -161,7 +161,7 @@ def command() -> None:
 )
 @output_option("table", "json", "ics")
 def disruption(files: Files, period: Period, choices: _SimulationOptions, output: str) -> int:
-    """Play the disruption of nodes."""
+    """Simulate the disruption of nodes. Raises `click.UsageError`."""
     from scorer.node_disruption.cluster.reader import read_cluster
     from scorer.node_disruption.instance_types.catalog import unlabelled
     from webhook.cli.disruption.cluster_dump import read_dump, read_pools

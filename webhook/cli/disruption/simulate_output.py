@@ -73,7 +73,7 @@ def amount(price: float) -> str:
 def by_cause(periods: Iterable[BlockedPeriod]) -> list[tuple[BlockedPeriod, ...]]:
     """Group blocked periods with the same cause, start and end, ordered by start.
 
-    Budgets that only block the evaluation of a node for consolidation are omitted: they are the calendar of budgets.
+    Budgets that only block the evaluation of a node for consolidation are omitted: the calendar of budgets shows them.
     """
     by_key: dict[tuple[Any, ...], list[BlockedPeriod]] = {}
     for period in periods:

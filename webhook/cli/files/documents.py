@@ -285,5 +285,5 @@ def _type_mismatch(value: Any, type_words: str) -> str:
 
 
 def in_order_of_dependence(objects: Iterable[Loaded]) -> list[Loaded]:
-    """Sort namespaces and definitions first. Other objects keep their order."""
+    """Return *objects* with namespaces and definitions first. Other objects keep their order."""
     return sorted(objects, key=lambda item: item.kind.group_kind not in (("", "Namespace"), DEFINITION))

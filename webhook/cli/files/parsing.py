@@ -124,7 +124,7 @@ def values_in(name: str, text: str, *, confidential: bool = False) -> list[tuple
 
 
 def _values(name: str, text: str) -> list[Any]:
-    """Read the documents of one text. A text that starts like JSON may still be YAML."""
+    """Read the documents of one text. A text that starts like JSON may still be YAML. Raises `UnreadableFileError`."""
     is_json = name.endswith(".json")
     if is_json or text.lstrip().startswith("{"):
         try:

@@ -186,7 +186,7 @@ class _Sorter:
         yield from (source for sources in self.skipped.values() for source in sources)
 
     def take(self, name: str, text: str, *, confidential: bool) -> None:
-        """Parse the text of a file and sort its documents."""
+        """Parse the text of a file and sort its documents. Raises `UserError`."""
         self.texts[name] = text
         try:
             values = values_in(name, text, confidential=confidential)

@@ -292,7 +292,11 @@ def _reason(error: OSError) -> str:
 
 
 def _decode(name: str, content: bytes) -> str:
-    """Return the text of a file in UTF-8, or in UTF-16 behind a byte order mark, as kubectl reads it."""
+    """Return the text of a file in UTF-8, or in UTF-16 behind a byte order mark, as kubectl reads it.
+
+    Raises:
+        UnreadableFileError: The file is too large, or is not text.
+    """
     if len(content) > LARGEST_FILE:
         raise UnreadableFileError(name, f"is larger than {LARGEST_FILE // 2**20} MiB")
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))

@@ -226,6 +226,10 @@ class Client:
         """Yield changes after the resource version *since* until the hub ends the watch.
 
         If that version is too old, the only event is ``ERROR``.
+
+        Raises:
+            HubRefusedError: The hub refuses the watch.
+            UserError: The hub cannot be reached.
         """
         from webhook.kube.client.cli_client import Reply
 
@@ -323,7 +327,7 @@ class Client:
             raise unreachable(self.connection, error) from error
 
     def _check(self, answer: "Reply", path: str = "") -> bytes:
-        """Return the body of a successful response to a request of *path*."""
+        """Return the body of a successful response to a request of *path*. Raises `HubRefusedError` or `UserError`."""
         if answer.status < 400:
             return answer.content
         if answer.status == _UNKNOWN_CALLER:

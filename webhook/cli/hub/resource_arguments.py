@@ -79,7 +79,7 @@ async def parse_resources(words: Sequence[str], client: Client) -> list[Resource
 
 
 async def _arguments_of_path(text: str, client: Client) -> list[ResourceArgument]:
-    """Return the object of ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``."""
+    """Return the object of ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``. Raises `UserError`."""
     word, *names = text.split("/")
     if not word or not 0 < len(names) <= 2 or not all(names):
         raise UserError(f"{text!r}: expected KIND/NAME, like the other arguments")

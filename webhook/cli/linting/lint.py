@@ -69,7 +69,7 @@ def command(
     *,
     strict: bool,
 ) -> int:
-    """Check files."""
+    """Check files. Raises `click.UsageError`."""
     from webhook.cli.linting.findings import ERROR, lint_repository, show
 
     if not files:

@@ -52,7 +52,7 @@ _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", 
 @validate_option
 @output_option("table", "json", "yaml", "sarif")
 def command(files: Files, namespace: str | None, validation: Validation, output: str) -> int:
-    """Check files."""
+    """Check files. Raises `click.UsageError` or `UserError`."""
     if not files:
         raise click.UsageError("specify what to validate: -f FILE")
     with report_failures(output):

@@ -138,7 +138,7 @@ class Wish:
     ),
 )
 def command(name: str, sides: Sides, wish: Wish) -> int:
-    """Register a member with its hub. Return the exit code."""
+    """Register a member with its hub. Return the exit code. Raises `UserError`."""
     check_cluster("NAME", name)
     labels = dict(map(parse_label, wish.labels))
     settings, home = read_settings(sides.hub_namespace), read_settings(sides.namespace).namespace

@@ -50,7 +50,7 @@ Exit codes:
 def command(
     files: ObjectFiles, namespace: str | None, dry_run: DryRun, validation: Validation, output: str, hub: HubOptions
 ) -> int:
-    """Apply files."""
+    """Apply files. Raises `click.UsageError`."""
     if not files:
         raise click.UsageError("specify what to apply: -f FILE or -k DIR")
     documents = files.read()

@@ -86,7 +86,7 @@ class Manner:
 )
 @hub_options
 def command(words: Sequence[str], files: ObjectFiles, namespace: str | None, manner: Manner, hub: HubOptions) -> int:
-    """Delete objects."""
+    """Delete objects. Raises `click.UsageError`."""
     if bool(words) == bool(files):
         raise click.UsageError("specify what to delete: either KIND/NAME, or files with -f or -k")
     if manner.selector and manner.everything:
@@ -141,7 +141,7 @@ async def _delete(
 
 
 async def _places(client: Client, words: Sequence[str], namespace: str | None, manner: Manner) -> list[ResourcePath]:
-    """Return the paths of the objects that the user names or selects."""
+    """Return the paths of the objects that the user names or selects. Raises `UserError`."""
     arguments = await parse_resources(words, client)
     selected = bool(manner.selector) or manner.everything
     if manner.everywhere and not selected:

@@ -171,7 +171,7 @@ def _map(name: str, values: JsonObject, between: str) -> Iterator[str]:
 
 
 def _lengths(values: Any) -> Any:
-    """Show only the lengths of the values of a Secret."""
+    """Return the lengths of the values of a Secret in place of the values."""
     if isinstance(values, dict):
         return {key: f"{len(str(value))} characters" for key, value in values.items()}
     return f"{len(str(values))} characters"

@@ -62,7 +62,7 @@ class DiffCommand(click.Command):
 @validate_option
 @hub_options
 def command(files: ObjectFiles, namespace: str | None, validation: Validation, hub: HubOptions) -> int:
-    """Show the differences."""
+    """Show the differences. Raises `click.UsageError`."""
     if not files:
         raise click.UsageError("specify what to compare: -f FILE or -k DIR")
     try:
@@ -109,7 +109,7 @@ def _texts(live: JsonObject | None, then: JsonObject) -> tuple[str, str]:
 
 
 def _without_noise(document: JsonObject) -> JsonObject:
-    """Omit metadata that only describes how the object was written."""
+    """Return an object without the metadata that only describes how it was written."""
     metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
     annotations = {name: text for name, text in annotations_of(document).items() if name != LAST_APPLIED}
     metadata.pop("annotations", None)
@@ -129,7 +129,11 @@ def _print_differences(pairs: Sequence[Pair]) -> int:
 
 
 def _external(pairs: Sequence[Pair]) -> int:
-    """Compare two folders with the user's diff program. Return 0, `DIFFERENT`, or `FAILED` for other exit codes."""
+    """Compare two folders with the user's diff program. Raises `UserError`.
+
+    Returns:
+        0, `DIFFERENT`, or `FAILED` for other exit codes.
+    """
     external_diff = TerminalSettings.read(os.environ).external_diff
     try:
         words = shlex.split(external_diff)

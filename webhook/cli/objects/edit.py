@@ -182,7 +182,7 @@ def _introduction(reasons: list[str]) -> str:
 
 
 def _without_introduction(text: str) -> str:
-    """Drop the comment lines at the top. Comments further down are the user's."""
+    """Return a text without the comment lines at its top. Comments further down are the user's."""
     lines = text.splitlines(keepends=True)
     while lines and lines[0].startswith("#"):
         del lines[0]

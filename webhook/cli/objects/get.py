@@ -143,7 +143,7 @@ class _ViewOptions:
 )
 @hub_options
 def command(words: Sequence[str], files: ObjectFiles, output: Format, view: _ViewOptions, hub: HubOptions) -> int:
-    """Show objects."""
+    """Show objects. Raises `click.UsageError`."""
     if bool(words) == bool(files):
         raise click.UsageError("specify what to show: either KIND or KIND/NAME, or files with -f or -k")
     documents = files.read()

@@ -124,7 +124,7 @@ class _HistoryFilter:
 @output_option("table", "wide", "json", "yaml")
 @hub_options
 def command(words: Sequence[str], choice: _HistoryFilter, output: str, hub: HubOptions) -> int:
-    """Show what has happened."""
+    """Show entries of the history."""
     return run(_history(hub, words, choice, output))
 
 
@@ -153,7 +153,7 @@ async def _history(hub: HubOptions, words: Sequence[str], choice: _HistoryFilter
 
 
 async def _one(words: Sequence[str], client: Client) -> ResourceArgument | None:
-    """Return the selected object or kind, or None for all objects."""
+    """Return the selected object or kind, or None for all objects. Raises `UserError`."""
     if not words:
         return None
     resources = await parse_resources(words, client)

@@ -84,7 +84,7 @@ def file_options(command: _Command) -> _Command:
 
 
 def _built(folder: str) -> str:
-    """Return the output of kustomize for a folder."""
+    """Return the output of kustomize for a folder. Raises `UserError`."""
     if "://" in folder:
         raise UserError(f"-k {folder}: URLs are not supported: download the folder, and give its path")
     if not Path(folder).is_dir():

@@ -57,7 +57,7 @@ class Format:
             raise UserError(f"-o {self.name}: {printable(self.argument)[:128]}: {error}") from error
 
     def columns(self) -> "CustomColumns":
-        """Return the columns that the user names. Raises `UserError`."""
+        """Return the columns that the user names. Raises `JsonPathError`."""
         return CustomColumns.parse(self.argument)
 
 
@@ -176,7 +176,7 @@ class CustomColumns:
         return cells
 
     def show(self, documents: Sequence[JsonObject], *, headers: bool) -> None:
-        """Print rows. Headers are printed only before the first ones."""
+        """Print rows. With *headers*, the first rows are printed below a line of headers."""
         first = headers and self._widths is None
         self._widths = print_plain(
             self.headers if first else [], [self.row(document) for document in documents], self._widths

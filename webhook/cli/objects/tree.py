@@ -284,7 +284,7 @@ def _name(document: JsonObject) -> str:
 
 
 async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None:
-    """Show every change until the placement is deleted."""
+    """Show every change until the placement is deleted. Raises `UserError` if it cannot be read at first."""
     async with _open(hub, branches) as (reader, _):
         follower = Follower(reader, branches)
         task = asyncio.create_task(follower.run())

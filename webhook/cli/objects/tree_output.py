@@ -237,7 +237,7 @@ def _binding(cluster: Mapping[str, Any]) -> Iterator[_TreeNode]:
 
 
 def _flush(parts: Iterable[Part]) -> list[Part]:
-    """Drop the gap before the first of the parts."""
+    """Return the parts without the gap before the first one."""
     first, *others = parts
     return [replace(first, text=first.text.lstrip()), *others]
 

@@ -77,7 +77,7 @@ class GoalType(click.ParamType[Goal]):
     name = "goal"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
-        """Return the goal, or fail with a list of the possible ones."""
+        """Return the goal, or fail with a list of the possible ones. Raises `click.BadParameter`."""
         if isinstance(value, Goal):
             return value
         text = str(value)
@@ -200,7 +200,7 @@ def command(
     namespace: str | None,
     hub: HubOptions,
 ) -> int:
-    """Wait for a condition of objects. Return the exit code."""
+    """Wait for a condition of objects. Return the exit code. Raises `click.UsageError`."""
     if bool(words) == bool(files):
         raise click.UsageError("specify what to wait for: either KIND/NAME, or files with -f or -k")
     if files and (selection.selector or selection.everything or selection.everywhere):

@@ -157,6 +157,6 @@ def refusing_rules(verdict: OfflineVerdict, context: Context) -> tuple[str, ...]
 
 
 def _said_once(errors: tuple[FieldError, ...]) -> tuple[FieldError, ...]:
-    """Drop an error about the grammar of all names if the kind's own, narrower grammar reports the same field."""
+    """Return *errors* without one about the grammar of all names if the narrower grammar of the kind has one, too."""
     own = {error.field for error in errors if error.rule != ANY_NAME}
     return tuple(error for error in errors if error.rule != ANY_NAME or error.field not in own)

@@ -180,7 +180,7 @@ class AgentArguments:
 )
 @log_format_option
 def command(agent: AgentArguments, **option_values: Any) -> int:
-    """Run until SIGTERM or SIGINT."""
+    """Run until SIGTERM or SIGINT. Raises `UserError`."""
     from webhook.processes.garbage import load_without_collecting
 
     load_without_collecting()

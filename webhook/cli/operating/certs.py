@@ -170,7 +170,7 @@ def inspect_command(place: _AuthorityOptions, output: str, hub: HubOptions) -> i
 @output_option("table", "json", "yaml")
 @hub_options
 def rotate_command(*, force: bool, distrust: bool, place: _AuthorityOptions, output: str, hub: HubOptions) -> int:
-    """Write the next generation into the Secret."""
+    """Write the next generation into the Secret. Raises `click.UsageError`."""
     if distrust and not force:
         raise click.UsageError("--distrust requires --force: all previous authorities lose trust immediately")
     state = run(_rotate(hub, place.settings(), force=force, distrust=distrust))

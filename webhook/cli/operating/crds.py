@@ -39,7 +39,7 @@ Exit codes:
     help="Write JSON Schemas into this folder instead. Created if missing.",
 )
 def command(output: str, json_schemas: Path | None) -> int:
-    """Print the definitions: YAML documents, or one JSON list."""
+    """Print the definitions: YAML documents, or one JSON list. Raises `UserError`."""
     if json_schemas is not None:
         _write_schemas(json_schemas)
         return 0

@@ -37,7 +37,7 @@ Exit codes:
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @hub_options
 def command(port: int, opens: bool, hub: HubOptions) -> int:
-    """Show the page."""
+    """Show the page. Raises `UserError` for the hub of `harbormaster up`."""
     connection = hub.find()
     if connection.ours:
         raise UserError(

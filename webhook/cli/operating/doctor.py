@@ -131,7 +131,7 @@ class _MemberOptions:
 @output_option("table", "json", "yaml")
 @hub_options
 def command(place: _InstallationOptions, member: _MemberOptions, output: str, hub: HubOptions) -> int:
-    """Show what was found."""
+    """Show the result of each check."""
     document = run(_examine(hub, place, member))
     if output == "table":
         for check in document["checks"]:

@@ -231,7 +231,7 @@ def reconcile(
     subject: _SubjectOptions,
     output: str,
 ) -> int:
-    """Print the roles of the loop."""
+    """Print the roles of the loop. Raises `click.UsageError`."""
     from webhook.processes.account_policies import (
         key_policies,
         member_policies,
@@ -277,7 +277,7 @@ def reconcile(
 @subject_options(SERVE_ACCOUNT)
 @output_option("yaml", "json")
 def serve(networking_agents: bool, optional: ServerRights, subject: _SubjectOptions, output: str) -> int:
-    """Print the roles of the server."""
+    """Print the roles of the server. Raises `UserError`."""
     from webhook.processes.account_policies import certificate_policies, serve_policies
 
     settings, account = _settings(subject.namespace), subject.account
@@ -324,7 +324,7 @@ def _serve_roles(
 def agent(
     apply: Sequence[str], apply_rbac: bool, apply_control_plane: bool, subject: _SubjectOptions, output: str
 ) -> int:
-    """Print the roles of an agent on its member."""
+    """Print the roles of an agent on its member. Raises `UserError`."""
     from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied
 
     try:
@@ -364,7 +364,12 @@ def _settings(namespace: str | None) -> "RbacSettings":
 
 
 def _holder(namespace: str, subject: _SubjectOptions, usual: str) -> JsonObject:
-    """Return the subject of the roles for a binding. *usual* is the account if the user names none."""
+    """Return the subject of the roles for a binding. *usual* is the account if the user names none.
+
+    Raises:
+        UserError: A name is invalid.
+        click.UsageError: Both a user and an account are named.
+    """
     from webhook.processes.rbac_objects import service_account, user
 
     user_name = subject.user_name
@@ -438,7 +443,7 @@ def _commented(document: JsonObject, rules: "Sequence[PolicyRule]") -> Iterator[
 
 
 def _listed(values: Sequence[str]) -> str:
-    """Write a list in one line, or in several if one would be long."""
+    """Return a list as one line, or as several if one would be too long."""
     words = ", ".join(json.dumps(value) for value in values)
     if len(words) <= _LONGEST:
         return f"[{words}]"

@@ -54,7 +54,7 @@ Exit codes:
 @shards_option
 @log_format_option
 def command(hub: OwnHub, identity: str, **option_values: Any) -> int:
-    """Reconcile until SIGTERM or SIGINT."""
+    """Reconcile until SIGTERM or SIGINT. Raises `UserError`."""
     from webhook.processes.garbage import load_without_collecting
 
     load_without_collecting()

@@ -85,7 +85,7 @@ Exit codes:
 @shards_option
 @log_format_option
 def command(hub: OwnHub, reconcile: bool, identity: str, **option_values: Any) -> int:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT. Raises `click.UsageError` or `UserError`."""
     if identity and not reconcile:
         raise click.UsageError("--identity requires --reconcile")
     if option_values["shards"] is not None and not reconcile:

@@ -46,7 +46,7 @@ _ADDRESS: Final = "server"
 @click.argument("program", type=click.Choice(list(PROGRAMS)), default=_USUAL, metavar="[PROGRAM]")
 @output_option()
 def command(program: str, output: str) -> int:
-    """Print all settings of one program, by room."""
+    """Print all settings of one program. Raises `UserError`."""
     settings = PROGRAMS[program]
     try:
         items = list(_items(settings, settings.read(os.environ)))
@@ -63,7 +63,7 @@ def command(program: str, output: str) -> int:
 
 
 def _text(value: Any) -> str:
-    """Write a value as in the environment, but with blanks at which a long list can be wrapped."""
+    """Return a value as in the environment, but with blanks at which a long list can be wrapped."""
     match value:
         case [str(), *_]:
             return ", ".join(value)
@@ -72,7 +72,7 @@ def _text(value: Any) -> str:
 
 
 def _items(settings: type[Settings], settings_in_effect: Settings) -> Iterator[JsonObject]:
-    """Yield one item per setting, room by room."""
+    """Yield one item per setting, in the order of the reference."""
     environment = settings.from_environment(os.environ)
     values, defaults = (
         model.model_dump(mode="json", by_alias=True) for model in (settings_in_effect, settings.read({}))

@@ -42,7 +42,7 @@ Exit codes:
     help="Name of both webhook configurations.  [env: HARBORMASTER_WEBHOOK_CONFIGURATION]  [default: harbormaster]",
 )
 def command(hub: OwnHub, webhook_configuration: str | None) -> int:
-    """Delete both configurations, and report the objects that wait for a loop."""
+    """Delete both configurations, and report the objects that wait for a loop. Raises `UserError`."""
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import UnregisterSettings
 

@@ -100,7 +100,7 @@ def command(
     timeout: float,
     no_color: bool,
 ) -> int:
-    """Run everything."""
+    """Run a hub with simulated members until SIGTERM or SIGINT, or once. Raises `UserError`."""
     if example:
         files = replace(files, paths=(*files.paths, str(example_fleet())))
     objects = load(files) if files else []

@@ -58,7 +58,7 @@ Exit codes:
 def command(
     namespace: str | None, service: str, port: int, url: str, ca: Path | None, output: str, *, no_ca: bool
 ) -> int:
-    """Print both objects: YAML documents, or one JSON list."""
+    """Print both configurations: YAML documents, or one JSON list. Raises `click.UsageError` or `UserError`."""
     if (ca is None) is not no_ca:
         raise click.UsageError(
             "specify the authority of the certificate with --ca FILE, or use --no-ca: the API server refuses every "

@@ -174,7 +174,7 @@ def _another_of_kubectl(environment: Mapping[str, str], connection: HubConnectio
 
 
 def _data_folder_hub(file: Path, advice: str) -> HubConnection:
-    """Return the hub in the kubeconfig of a data folder."""
+    """Return the hub in the kubeconfig of a data folder. Raises `UserError`."""
     try:
         owner = file.stat().st_uid
     except FileNotFoundError:

@@ -64,7 +64,7 @@ def command(
     now: datetime | None,
     hub: HubOptions,
 ) -> int:
-    """Explain a decision."""
+    """Explain a decision. Raises `click.UsageError`."""
     words = (placement, *clusters)
     if runs and (files or take_reference(words, namespace)[1] or now is not None):
         raise click.UsageError("--runs cannot be used with -f, CLUSTER or --now")
@@ -112,7 +112,7 @@ def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: dateti
 
 
 async def _ask(connection: HubConnection, ref: PlacementRef, *, runs: bool) -> JsonObject:
-    """Return the reasons for a placement's clusters. With *runs*, return its last decisions."""
+    """Return the reasons for a placement's clusters, or with *runs* its last decisions. Raises `UserError`."""
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError
 

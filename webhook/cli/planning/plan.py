@@ -422,7 +422,7 @@ async def _ask(
 
 
 def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Validation) -> int:
-    """Compare two policies. Both are planned as new placements in one request, so on the same state of the fleet."""
+    """Compare two policies as those of new placements, in one request, on the same fleet. Raises `UserError`."""
     originals = [_the_placement(file) for file in pair]
     suffix = secrets.token_hex(4)  # so that the new names do not collide with placements of the hub
     renamed_items = [

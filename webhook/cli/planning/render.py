@@ -201,7 +201,7 @@ class _RenderOptions:
 @now_option
 @hub_options
 def command(options: _RenderOptions, output: str, namespace: str | None, now: datetime | None, hub: HubOptions) -> int:
-    """Print or write the objects of clusters. Return the exit code."""
+    """Print or write the objects of clusters. Return the exit code. Raises `UserError`."""
     live = options.is_of_hub(hub, output, now)
     if output.startswith(_FOLDER):
         options.check_output(Path(output.removeprefix(_FOLDER)))

@@ -68,7 +68,7 @@ Exit codes:
 def command(
     words: Sequence[str], digests: str, namespace: str | None, hub: HubOptions, *, abandon: bool, yes: bool
 ) -> int:
-    """Confirm removals."""
+    """Confirm removals. Raises `click.UsageError`."""
     if not all(words):
         raise click.UsageError("'' is empty")
     if abandon and digests:
@@ -117,7 +117,11 @@ def _pending(ref: str, removal: UnconfirmedRemoval) -> PendingGroup:
 
 
 async def _place(client: Client, words: Sequence[str], namespace: str | None) -> tuple[ResourcePath, str]:
-    """Return the path of the object that the user names, and its name for messages. A name alone is a placement."""
+    """Return the path of the object that the user names, and its name for messages. A name alone is a placement.
+
+    Raises:
+        UserError: The user names no object, or several.
+    """
     kind = find_kind(words[0].partition("/")[0])
     if (len(words) == 1 and "/" not in words[0]) or kind in PLACEMENTS:
         reference = parse_reference(words, namespace, default=client.namespace)

@@ -316,7 +316,7 @@ def every(output: str, namespace: str, hub: HubOptions) -> int:
 @waiting_options
 @hub_options
 def status(name: str, watch: bool, output: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
-    """Show a run."""
+    """Show a run. Raises `click.UsageError`."""
     wait_options.check()
     if not name:
         if watch or wait_options.wait:

@@ -262,7 +262,7 @@ class _Reader:
         self._at = 0
 
     def path(self) -> tuple[Path, str]:
-        """Return the path and the rest of the text."""
+        """Return the path and the rest of the text. Raises `JsonPathError`."""
         steps: list[_Step] = []
         while self._at < len(self._text) and (step := self._step(bool(steps))) is not None:
             steps.append(step)
@@ -320,7 +320,7 @@ class _Reader:
         return _item(inner)
 
     def _inside_brackets(self) -> str:
-        """Return the text between the brackets that open here, and advance behind them."""
+        """Return the text between the brackets that open here, and advance behind them. Raises `JsonPathError`."""
         begin = at = self._at + 1
         depth = 1
         while at < len(self._text):
@@ -456,7 +456,7 @@ def _text(value: Any) -> str:
 
 
 def go_text(value: Any) -> str:
-    """Write a value as Go's ``fmt.Sprint`` does, which kubectl uses in the cells of custom columns."""
+    """Return a value as Go's ``fmt.Sprint`` writes it, which kubectl uses in the cells of custom columns."""
     match value:
         case None:
             return "<nil>"

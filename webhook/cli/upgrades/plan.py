@@ -71,7 +71,7 @@ PATIENCE_SECONDS: Final = 6.0
 @output_option("table", "json", "yaml")
 @hub_options
 def command(name: str, files: Files, validation: Validation, output: str, hub: HubOptions) -> int:
-    """Show the plan of a run."""
+    """Show the plan of a run. Raises `click.UsageError`."""
     if not name and not files:
         raise click.UsageError("specify a run, or files with -f")
     return run(_plan_of_files(hub, name, files, validation, output) if files else _plan(hub, name, output))

@@ -112,7 +112,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
             return None
 
     async def view(self, run: JsonObject) -> UpgradeRunView:
-        """See `RunsOfKind.view`."""
+        """See `RunsOfKind.view`. Raises `UserError`."""
         try:
             model = ClusterUpgradeRun.read(run)
         except pydantic.ValidationError as error:

@@ -318,7 +318,7 @@ def skip(
     waits: tuple[str, ...],
     hub: HubOptions,
 ) -> int:
-    """Skip parts of a run."""
+    """Skip parts of a run. Raises `click.UsageError`."""
     arguments = {
         SkipTargetType.MEMBER: members,
         SkipTargetType.GROUP: groups,
@@ -405,7 +405,7 @@ def _is_left(view: UpgradeRunView) -> bool:
 @waiting_options
 @hub_options
 def status(name: str, watch: bool, output: str, wait_options: WaitOptions, hub: HubOptions) -> int:
-    """Show a run."""
+    """Show a run. Raises `click.UsageError`."""
     wait_options.check()
     if not name:
         if watch or wait_options.wait:
