@@ -69,7 +69,11 @@ class Image(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Image":
-        """Parse ``REPOSITORY[:TAG][@DIGEST]``. Raises `ValueError`."""
+        """Parse ``REPOSITORY[:TAG][@DIGEST]``. The default tag is ``latest``, and a digest replaces the tag.
+
+        Raises:
+            ValueError: *text* does not have this form.
+        """
         match = _IMAGE.fullmatch(text)
         if match is None:
             raise ValueError(f"{text[:200]!r}: must be REPOSITORY:TAG or REPOSITORY@sha256:DIGEST")
@@ -227,7 +231,7 @@ async def find_image(hub: Side, namespace: str) -> Image | None:
     """Return the image that ``serve`` runs on the hub. None: unset, no Deployment runs it.
 
     Raises:
-        JoinError: Several Deployments run it with different images, or they cannot be listed.
+        JoinError: Several Deployments run it with different images, its image is invalid, or they cannot be listed.
     """
     images = {
         str(container.get("image"))

@@ -217,7 +217,11 @@ class Join:
             )
 
     async def _check_cluster(self, uids: Uids) -> None:
-        """Check that the cluster is not another member, and that the member is not another cluster."""
+        """Check that the cluster is not another member, and that the member is not another cluster.
+
+        Raises:
+            JoinError: It is, or an API server refuses or does not answer.
+        """
         options, cluster, hub_uid = self._options, self._cluster, uids.hub
 
         async def home() -> str:
@@ -306,7 +310,7 @@ class Join:
         return [desired for desired in objects if desired.kind in (CUSTOM_RESOURCE_DEFINITION, NAMESPACE)]
 
     async def _settle_member(self, *, dry_run: bool) -> tuple[DesiredObject, WriteOutcome]:
-        """Create the MemberCluster, or add missing labels."""
+        """Create the MemberCluster, or set the labels in the options on it. Its other labels are kept."""
         options = self._options
         member = await self._hub.find(MEMBER_CLUSTER, options.member)
         if member is None:

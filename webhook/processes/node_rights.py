@@ -38,7 +38,7 @@ class NodeRights:
 
     @classmethod
     def of(cls, mode: NodeDisruptionMode, lease: str) -> "NodeRights":
-        """Return the rights for these setting values."""
+        """Return the rights for the settings. *lease* is Karpenter's Lease: ``NAME`` or ``NAMESPACE/NAME``."""
         return cls(mode, lease.rpartition("/")[2])
 
     def rules(self) -> Iterator[PolicyRule]:

@@ -227,7 +227,7 @@ class OwnAnswers:
     async def budget_calendar(
         self, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
     ) -> JsonObject:
-        """Return the answer of ``/v1/budgets/calendar``. The product of *days* and pools is limited there."""
+        """Return the answer of ``/v1/budgets/calendar``. Raises `TooLargeError` for too many days of all pools."""
         from webhook.gate.budgets import HubBudgets
 
         budgets = HubBudgets(await self._node_gate(), self._now)

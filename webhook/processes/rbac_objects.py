@@ -92,7 +92,7 @@ def user(name: str) -> JsonObject:
 
 
 def documents(roles: Iterable[Role], subject: JsonObject) -> Iterator[tuple[JsonObject, tuple[PolicyRule, ...]]]:
-    """Yield each role with its rules, then its binding, without rules.
+    """Yield each role with its rules, then its binding, without rules. A role that has no rules is only bound.
 
     The rules are yielded alongside the document, so that a printer can add their reasons.
     """

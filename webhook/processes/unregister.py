@@ -60,7 +60,7 @@ class Unregistered:
 
     Args:
         removed: Whether each configuration existed, by ``Kind/name``.
-        remaining: Remaining objects, by kind. None: unknown, they must not be listed.
+        remaining: Remaining objects, by kind. None: unknown, the caller may not list them.
     """
 
     removed: Mapping[str, bool]

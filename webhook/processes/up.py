@@ -282,7 +282,11 @@ class Up:
             check_file(file)
 
     def _secret_in(self, file: Path) -> str:
-        """Return the secret in a file of the data folder. A missing one is created, readable only by its owner."""
+        """Return the secret in a file of the data folder. Create a missing or empty file, readable only by its owner.
+
+        Raises:
+            DataFolderError: The file cannot be read or written.
+        """
         try:
             if file.exists() and (secret := read_bounded(file).decode("ascii").strip()):
                 return secret
