@@ -124,7 +124,7 @@ class HubMemberGate:
         return MemberDisruption.ROLLOUT if rolls else MemberDisruption.STAGED_UPDATE
 
     def rollout(self, ref: PlacementRef, cluster: str) -> MemberAnswer:
-        """Return whether a placement may be changed on a cluster now.
+        """Return whether a placement may be changed on a cluster now. Unreadable reservations count as a hold.
 
         Raises:
             UnknownObjectError: The placement or the member cluster does not exist.
@@ -250,7 +250,10 @@ class HubMemberGate:
         )
 
     def _unless_closed(self, answer: MemberAnswer, ref: PlacementRef, cluster: str) -> MemberAnswer:
-        """Return the answer, unless the member's windows are closed and the answer would read as permission."""
+        """Return *answer*, or that the member's windows are closed if *answer* allows the change, now or later.
+
+        A staged update that is already changing the placement there continues.
+        """
         now = self._now()
         closed_window = self._windows.closed(cluster, now) if _may_wait(answer) else None
         if closed_window is None or self._is_under_way(ref, cluster):
@@ -261,7 +264,7 @@ class HubMemberGate:
     def _unless_held(
         self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, reservation: Hold | None = None
     ) -> MemberAnswer:
-        """Return the answer, unless another disruption holds the member and the answer would read as permission."""
+        """Return *answer*, or that another disruption holds the member if *answer* allows the change, now or later."""
         if not _may_wait(answer):
             return answer
         hold = waits_for(kind, self.holds.of(cluster)) or reservation
@@ -354,7 +357,7 @@ def _with_forecast(answer: MemberAnswer, run: ClusterUpgradeRun, cluster: str, n
 
 
 def _may_wait(answer: MemberAnswer) -> bool:
-    """Return whether an answer allows the change, or would do so within the limits."""
+    """Return whether an answer allows the change, now or as soon as the budget permits it."""
     return answer.allowed or answer.reason is MemberReason.BUDGET_USED_UP
 
 

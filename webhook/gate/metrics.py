@@ -103,7 +103,10 @@ def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily
 
 
 def _opens(prospect: Prospect, total: int) -> float | None:
-    """Return when one more node may be disrupted, in Unix time. None: unknown."""
+    """Return when one more node may be disrupted, in Unix time.
+
+    The result is None for a pool without nodes, and if only nodes in flight use up the limit.
+    """
     if prospect.opening is None:
         return OPEN
     if not total:

@@ -288,7 +288,7 @@ class _Links:
         self._nodes_with_id: dict[str, dict[str, None]] = {}
 
     def take_claim(self, change: ObjectDelta) -> set[str]:
-        """Update a claim. Return the names of the nodes to parse again."""
+        """Record a change to a claim. Return the names of the nodes to parse again."""
         name, touched_nodes = change.document["metadata"]["name"], set[str]()
         before = self._claims.pop(name, None)
         if before is not None:
@@ -299,7 +299,7 @@ class _Links:
         return touched_nodes
 
     def take_node(self, name: str, new: JsonObject | None) -> None:
-        """Update a node."""
+        """Record the new state of a node. None means that it was deleted."""
         before = self.nodes.pop(name, None)
         if before is not None and (instance := _provider_id(before)):
             _without(self._nodes_with_id, instance, name)
@@ -323,7 +323,7 @@ class _Links:
         return self._claims[min(unnamed_claims)] if unnamed_claims else None
 
     def node_of_claim(self, claim: str) -> str:
-        """Return the name of the node of a claim, or an empty string."""
+        """Return the node that a claim names, otherwise the first one with its provider ID. Empty: unknown."""
         document = self._claims.get(claim)
         if document is None:
             return ""

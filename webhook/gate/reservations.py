@@ -179,7 +179,7 @@ class LeaseReservations:
     async def change_one(self, identity: str, decide: Callable[[Thing, Held], Held | None]) -> Held:
         """Change the reservations on the Lease of this id, as `change`.
 
-        *decide* is not called if the Lease does not exist: then no reservation is active.
+        *decide* is not called if *identity* is malformed or the Lease does not exist: then no reservation is active.
         """
         name = lease_of(identity)
         return await self._change(name, decide, None) if name else ()
