@@ -122,7 +122,7 @@ class HistoryPage:
 
 
 def find(documents: Iterable[JsonObject], waiting: Iterable[RecordEntry], query: Query) -> HistoryPage:
-    """Return the matching entries.
+    """Return the page of the matching entries, the latest first.
 
     Args:
         documents: ConfigMaps. Those that are not part of the record are ignored.

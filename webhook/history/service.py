@@ -51,7 +51,7 @@ class HistoryService:
         """Whether any process keeps a history."""
 
     def note(self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "") -> None:
-        """Record an entry, timestamped now."""
+        """Record an entry, timestamped now, if this process keeps a history."""
         if self._writer is not None:
             self._writer.note(kind, about, reason, message, by)
 
@@ -74,12 +74,14 @@ class HistoryService:
             self.note(EntryType.WARNING, about, WARNED, f"{operation}: {warning}", by)
 
     def note_event(self, document: JsonObject, event: Event) -> None:
-        """Record an Event of *document*, timestamped now."""
+        """Record an Event of *document*, timestamped now, if this process keeps a history."""
         if self._writer is not None:
             self._writer.note_event(document, event)
 
     async def find(self, query: Query) -> HistoryPage:
         """Return the matching entries of all processes, including unwritten ones of this process.
+
+        The page is empty if no process keeps a history.
 
         Raises:
             webhook.kube.ports.StoreError: The hub does not answer.
