@@ -91,7 +91,7 @@ class Provider:
         self._keys: _Kept[tuple[JsonObject, ...]] = _Kept(self._read_keys, tick)
 
     async def about(self) -> _ProviderMetadata:
-        """Return its metadata. Raises `SignInError`."""
+        """Return the metadata of the provider. Raises `SignInError`."""
         return await self._about.get()
 
     async def address(self, pending: PendingSignIn) -> str:
@@ -129,6 +129,7 @@ class Provider:
 
         Raises:
             SignInError: The provider returns none.
+            SettingsError: The file of the client secret or of the authorities is unusable.
         """
         options, about = self._options, await self.about()
         secret = await asyncio.to_thread(self._client_secret)
@@ -198,7 +199,12 @@ class Provider:
         return document
 
     async def _ask(self, url: str, form: bytes | None, headers: Mapping[str, str]) -> tuple[int, JsonObject]:
-        """Return the status and the JSON object of a response."""
+        """Return the status and the JSON object of a response.
+
+        Raises:
+            SignInError: The address is not safe, or its server does not answer with a JSON object.
+            SettingsError: The file of the authorities is unusable.
+        """
         check_transport(url, "oidc_issuer_url")
         try:
             trust = await asyncio.to_thread(self._trust) if url.startswith("https:") else True
@@ -260,7 +266,11 @@ class _Kept(Generic[ValueT]):
         self._failure: SignInError | None = None
 
     async def get(self, *, again: bool = False) -> ValueT:
-        """Return the value. With *again*, bypass the cache, but throttled."""
+        """Return the value. It is read if the cached one is too old or, with *again*, after `AGAIN_SECONDS`.
+
+        Raises:
+            SignInError: See the reader. The error is repeated until `AGAIN_SECONDS` have passed.
+        """
         async with self._alone:
             now = self._tick()
             value = self._value if now - self._since < KEPT_SECONDS else None

@@ -67,6 +67,8 @@ class PendingSignIn:
 class Sessions:
     """Seals and opens the cookies of a browser.
 
+    All methods but `open` raise `SettingsError` if the secrets cannot be read.
+
     Args:
         options: All settings that a session depends on.
         secrets_now: Returns the valid secrets.
