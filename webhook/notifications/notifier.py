@@ -130,7 +130,7 @@ class Notifier:
             await asyncio.to_thread(self._receiver.credentials)
 
     def note_event(self, document: JsonObject, event: Event) -> None:
-        """Enqueue *event* on *document* if its reason is configured and it is not a repeat."""
+        """Enqueue *event* on *document* if its reason is configured and it is not a repeat. A full queue drops it."""
         options = self._options
         if not options.url or options.reasons.isdisjoint((event.reason, f"{event.type}/{event.reason}")):
             return

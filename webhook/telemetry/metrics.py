@@ -307,17 +307,17 @@ class Metrics(ProcessMetrics):
         self._issuer.labels(issuer).set(1)
 
     def rejected(self, surface: str, reason: str) -> None:
-        """Count one request that was refused before it was parsed."""
+        """Count one request that was refused instead of being answered."""
         self._refusals[surface, reason].inc()
 
     def answered(self, route: str, code: int, seconds: float) -> None:
-        """Count one ``/v1`` request."""
+        """Count one ``/v1`` request, and observe its duration."""
         durations, fine = self._api[route]
         (fine if code == 200 else self._api_requests.labels(route, str(code))).inc()
         durations.observe(seconds)
 
     def scored(self, seconds: float, turned_away: Mapping[str, int]) -> None:
-        """Count one request to the engine, and the clusters that each filter rejected."""
+        """Observe the duration of one request to the engine, and count the clusters that each filter rejected."""
         self._score_seconds.observe(seconds)
         for plugin, count in turned_away.items():
             self._turned_away.labels(plugin).inc(count)
@@ -346,6 +346,6 @@ class Metrics(ProcessMetrics):
         self.registry.register(OfConfigurations("harbormaster_ca_bundle_in_sync", subject, reader))
 
     def watch_hooks(self, reader: Callable[[], Mapping[str, bool]]) -> None:
-        """Read from *reader* at scrape time whether the API server calls the hooks."""
+        """Read from *reader* at scrape time whether each webhook configuration enforces the rules."""
         subject = "Whether a webhook configuration exists and its hooks have the expected failurePolicy: 1 or 0."
         self.registry.register(OfConfigurations("harbormaster_webhooks_enforced", subject, reader))
