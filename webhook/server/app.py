@@ -85,8 +85,9 @@ PARTS: Final = web.AppKey("PARTS", AppDependencies)
 def make_app(parts: AppDependencies) -> web.Application:
     """Create the HTTPS application: admission, ``/v1``, the extender and the page.
 
-    Admission reveals to strangers only the rules applied to their own input, so its callers need no credentials. All
-    other paths require them, except those without data: the files of the page and the OpenAPI description.
+    Admission reveals to unverified callers only the rules applied to their own input, so its callers need no
+    credentials. All other paths require them, except the files of the page, sign-in, the OpenAPI description, and the
+    signed reports of upgraders.
 
     Raises:
         webhook.settings.environment.SettingsError: A file with secrets, of the hooks or of upgraders, is invalid.
@@ -160,7 +161,7 @@ class Entrance:
         return self._token
 
     def admits(self, request: web.Request) -> bool:
-        """Return whether a request is for the page itself, which holds no data, or has the token."""
+        """Return whether a request has the token, or is for the page or the OpenAPI description, which hold no data."""
         if request.path in _OPEN_PATHS or request.path.startswith("/ui/"):
             return True
         authorization = request.headers.get("Authorization", "")

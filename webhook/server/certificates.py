@@ -84,7 +84,7 @@ class Certificates:
         return self.leaves.trust_pem
 
     def problem(self) -> str:
-        """Return why the server certificate is unreliable, or an empty string."""
+        """Return when the server certificate expires, if that is so soon that the server is not ready. Else empty."""
         remaining_life = self._leaf.not_after - self._now()
         required_life = min(SHORTEST_READY_LIFE, self._leaf.life / 10)
         return (

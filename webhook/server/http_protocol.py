@@ -242,7 +242,11 @@ class _Protocol(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 # the library's text, which quotes the request
     ) -> web.StreamResponse:
-        """Answer a message that the library cannot parse, or a request whose handler has failed."""
+        """Answer a message that the library cannot parse, or a request whose handler has failed.
+
+        Raises:
+            ConnectionError: A part of the response has already been sent.
+        """
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.error("request failed", extra={"status": status, "remote": request.remote}, exc_info=exc)
         else:

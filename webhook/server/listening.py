@@ -91,6 +91,8 @@ async def serve(
 ) -> None:
     """Run *server* until SIGTERM or SIGINT, then drain it. A second signal aborts the drain.
 
+    If *server* stops by itself, its error is raised.
+
     Args:
         server: Not started yet.
         on_start: Called with the addresses once the listeners are open.
@@ -166,7 +168,7 @@ class Site(web.BaseSite):
         return _url("https" if self._ssl_context else "http", self.address)
 
     async def start(self) -> None:
-        """Open the listener."""
+        """Open the listener. Raises `OSError` if that fails."""
         server = self._runner.server
         assert server is not None
         refuse_other_versions(server)

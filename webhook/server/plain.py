@@ -11,7 +11,7 @@ def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
     """Create an application without routes that sets the common headers of every answer.
 
     Args:
-        health: Knows whether to close connections.
+        health: While it is draining, every answer closes its connection.
         body_bytes: Limit of a request body.
     """
     app = web.Application(client_max_size=body_bytes)

@@ -106,7 +106,7 @@ class Server:
 
     @property
     def addresses(self) -> Addresses:
-        """Addresses of the server. Only valid after `start`."""
+        """Addresses of the server. Raises `RuntimeError` before `start`."""
         if self._addresses is None:
             raise RuntimeError("the server has not been started")
         return self._addresses
