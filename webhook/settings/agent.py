@@ -47,7 +47,7 @@ class MemberAgentSettings(Settings):
 class AgentSettings(
     ListenerSettings, PlaceableSettings, MemberAgentSettings, NodeDisruptionSettings, ObservabilitySettings
 ):
-    """``harbormaster agent``."""
+    """``harbormaster agent``: its listener, its member, and node disruption there."""
 
     reads = (
         "namespace",

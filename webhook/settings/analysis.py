@@ -175,7 +175,11 @@ def read_namespaces(words: tuple[str, ...]) -> dict[str, frozenset[str]]:
 
 
 def _address(name: str, url: str) -> str:
-    """Return an address with its scheme in lower case, so that ``HTTPS`` counts as https."""
+    """Return an address with its scheme in lower case, so that ``HTTPS`` counts as https, and without a final slash.
+
+    Raises:
+        ValueError: *url* is not a URL of an http or https endpoint, or has credentials, a query or a fragment.
+    """
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises where it is not a number

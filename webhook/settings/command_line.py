@@ -33,7 +33,7 @@ class HubSettings(Settings):
 
     @property
     def kubeconfig_of_hub(self) -> Path | None:
-        """The kubeconfig of the hub. None means that the account of this pod is used."""
+        """The first kubeconfig. None means the account of a pod: in a pod, and without ``KUBECONFIG``."""
         return self.kubeconfigs[0] if self.kubeconfigs and self.kubernetes_service_host is None else None
 
 

@@ -97,7 +97,7 @@ class ServeSettings(
 
 
 class ReconcileSettings(ListenerSettings, HubLoopSettings, NotificationSettings, HubSettings, ObservabilitySettings):
-    """``harbormaster reconcile``."""
+    """``harbormaster reconcile``: the loop, its hub, and a listener for probes and metrics."""
 
     reads = (
         "namespace",
@@ -168,7 +168,7 @@ class RbacSettings(ControllerSettings, RuleSettings, GuardRailSettings, Certific
 
 
 class CertsSettings(InstallationSettings, CertificateSettings):
-    """``harbormaster certs``: where the certificate authority is, and how long the next one lasts."""
+    """``harbormaster certs``: the Secret of the certificate authority, and the lifetime of the next one."""
 
     reads = (
         "namespace",
@@ -204,7 +204,7 @@ class RegistrationSettings(AccessSettings, ReviewSettings):
 
 
 class DoctorSettings(RegistrationSettings, ControllerSettings, CertificateSettings, NodeDisruptionSettings):
-    """``harbormaster doctor``: how the processes are set up that no chart has installed."""
+    """``harbormaster doctor``: the configuration of processes that no chart has installed."""
 
     reads = (*RegistrationSettings.reads, *_RIGHTS)
 
