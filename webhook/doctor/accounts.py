@@ -99,7 +99,7 @@ class Account:
 
 
 def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
-    """Yield the account of the server, then the account of the loop if it differs."""
+    """Yield the account of the server, then the account of the loop, if there is a loop and its account differs."""
     settings = installation.settings
     optional = optional_server_rights(roles.held_by(subject_of(installation.server)))
     server_roles = serve_roles(

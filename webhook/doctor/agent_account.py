@@ -30,7 +30,10 @@ _ROLES: Final = frozenset((kind.group, kind.plural) for kind in RBAC_KINDS)
 
 
 async def examine_member(member: ApiServer) -> list[Finding]:
-    """Return a finding for the account of each agent in a member. Without a Deployment, the default account is used."""
+    """Return a finding for the account of each agent in a member. Without a Deployment, the default account is used.
+
+    If the API server refuses a read, the only finding has the reason.
+    """
     store = HubStore(member)
     try:
         try:

@@ -98,7 +98,7 @@ class CertificateState:
 
 
 def untrusting_clients(lineage: Lineage, now: datetime) -> str:
-    """Return the clients that a rollover would cut off, because they do not trust the active authority yet, as text."""
+    """Return the clients, as text, that a rollover would cut off: they do not trust the active authority yet."""
     cross = next(iter(lineage.above(now)), None)
     if cross is None:
         return ""

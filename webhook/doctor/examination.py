@@ -223,7 +223,11 @@ class Examination:
         return self._now() + self._offset
 
     async def _look_at_hub(self) -> Finding:
-        """Read the hub's version and time."""
+        """Return the finding about the hub: its version, and whether its clock and that of this machine agree.
+
+        Raises:
+            StoreError: The hub does not answer, or denies the caller access.
+        """
         before = self._now()
         patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         async with self._server.send("GET", _VERSION, None, None, "application/json", patience) as response:

@@ -24,9 +24,10 @@ async def read_roles(store: HubStore) -> Roles:
 
 
 async def denied(server: ApiServer, username: str, rights: Iterable[Right]) -> list[Right] | None:
-    """Return the rights that the API server denies a user. None: unknown, the caller must not ask it.
+    """Return which of *rights*, at least one, the API server denies a user. None: unknown, the caller may not ask it.
 
-    Raises `StoreError`.
+    Raises:
+        StoreError: The API server does not answer.
     """
     turns = asyncio.Semaphore(MAX_CONCURRENT_REVIEWS)
 
