@@ -19,10 +19,10 @@ class UnreadableDocumentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DefaultedObject:
-    """A document with its defaults, and what the user should know about the rewrite.
+    """A document with its defaults, and warnings for the user.
 
     Args:
-        document: The same object as the given document when there was nothing to do.
+        document: The same object as the given document if no default was missing.
         warnings: About rewrites, not about plain defaults.
     """
 
@@ -60,7 +60,7 @@ def without(block: JsonObject, key: str) -> JsonObject:
 
 
 def within(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObject]) -> JsonObject:
-    """Return *block* with *step* applied to the object under *key*, if there is one."""
+    """Return *block* with *step* applied to the object under *key*, if there is one. Raises as `object_at`."""
     inner = object_at(block, key)
     return block if inner is None else replaced(block, key, step(inner))
 

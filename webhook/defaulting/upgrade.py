@@ -102,7 +102,7 @@ def default_window(document: JsonObject, old: JsonObject | None = None) -> Defau
 
 @enforces(*WINDOW_STAMPS)
 def stamp_window(document: JsonObject, old: JsonObject | None, occasion: DefaultingContext) -> JsonObject:
-    """Set the first day of a new schedule's intervals: today, in the local time of the window (F-37)."""
+    """Set ``startDate`` for a new schedule that skips days, weeks or months: today, at the window's offset (F-37)."""
     spec, schedule = spec_of(document), dict_at(document, "spec", "schedule")
     if spec.get("startDate") is not None or not _counts(schedule):
         return document

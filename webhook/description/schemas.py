@@ -27,7 +27,7 @@ Purpose = Literal["request", "answer"]
 
 
 class UnknownSchemaError(KeyError):
-    """The names of schemas do not fit the models."""
+    """Two models would have the same name in the document."""
 
 
 def named(model: type, names: Mapping[str, str]) -> str:

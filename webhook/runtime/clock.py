@@ -9,7 +9,7 @@ from time import monotonic
 
 
 def utc_now() -> datetime:
-    """Return the wall clock."""
+    """Return the time of the wall clock, in UTC."""
     return datetime.now(UTC)
 
 
