@@ -197,7 +197,10 @@ class CachedContext:
         return self._copy
 
     def _readable(self, kind: Kind) -> KindCache | None:
-        """Return the cache of a kind that live checks read. Kinds of NodePools are read if the gate watches them."""
+        """Return the cache of a kind, None if live checks do not read the kind.
+
+        They read the kinds of NodePools if the gate watches them.
+        """
         if kind in POOL_KINDS and self._cache.watches(kind):
             return self._cache.of_kind(kind)
         return self._live.get(kind)

@@ -301,7 +301,7 @@ def _named(disruption: _Disruption, held: Held) -> Reservation | None:
 
 
 def _by_number(disruption: _Disruption, held: Held) -> Reservation | None:
-    """Return the user's reservation for a number of nodes, without names, or None. The node counts as one of them."""
+    """Return the user's reservation for a number of nodes without names, None without one. The node counts as one."""
     return next(
         (
             reservation

@@ -305,7 +305,10 @@ def _being_deleted(question: AdmissionRequest) -> Judgement | None:
 
 
 def _is_bounded(question: AdmissionRequest) -> Judgement | None:
-    """Refuse an object that is too large for the rules. If only the stored one is, review the update as a creation."""
+    """Return the verdict on an object without rules, or too large for them. None: unknown, the rules decide.
+
+    If only the stored object is too large, the update is reviewed as a creation.
+    """
     entry = question.entry
     if entry is None or (entry.validate is None and entry.default is None):
         return ALLOWED

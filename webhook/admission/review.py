@@ -179,7 +179,11 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int | float:
-    """Parse an integer like the fast parser: exact up to 64 bits, otherwise a double, at most the largest one."""
+    """Parse an integer like the fast parser: exact up to 64 bits, otherwise a double, at most the largest one.
+
+    Raises:
+        ValueError: *text* has more than `MOST_DIGITS` digits.
+    """
     if len(text) > MOST_DIGITS + text.startswith("-"):
         raise ValueError(f"an integer of {len(text)} characters is too long")
     number = int(text)

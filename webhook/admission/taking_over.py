@@ -124,7 +124,11 @@ def _bindings_by_cluster(document: JsonObject, context: Context) -> Mapping[str,
 
 
 def _clusters(document: JsonObject, old: JsonObject | None, context: Context) -> frozenset[str]:
-    """Return the clusters that the placement would get. A new placement has neither bindings nor snapshots."""
+    """Return the clusters that the placement would get. A new placement has neither bindings nor snapshots.
+
+    Raises:
+        UnknownStateError: The fleet is unknown, or a stored binding is malformed.
+    """
     if old is not None:
         return planned_clusters(document, context)
     try:
@@ -229,7 +233,11 @@ def _may_have_others(names: frozenset[str], member: MemberCluster, fleet: Fleet)
 
 
 def _to_come(document: JsonObject, context: Context) -> frozenset[str]:
-    """Return the members that the placement may get as soon as they report. Until then, no decision names them."""
+    """Return the members that the placement may get as soon as they report. Until then, no decision names them.
+
+    Raises:
+        UnknownStateError: The fleet is unknown, or the policy is invalid.
+    """
     fleet = context.hub.fleet
     silent, policy = _silent(fleet), _policy(document)
     if not silent.any():

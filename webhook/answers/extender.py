@@ -221,7 +221,7 @@ class _Nodes:
             self._changed.add(name)
 
     def weigh(self, pool: str, weight: int) -> None:
-        """Record the weight of a pool."""
+        """Record the weight of a pool. A changed weight invalidates the fleet of `of_pools`."""
         if self._weights.get(pool, 0) == weight:
             return
         if weight:

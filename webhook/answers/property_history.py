@@ -119,7 +119,7 @@ class _Series:
         self._last = max(self._last, step)
 
     def values(self, last: int) -> Iterator[float | None]:
-        """Yield the values of the day that ends with the step *last*."""
+        """Yield the values of the day that ends with the step *last*, and None for each step without one."""
         for step in range(last - STEPS + 1, last + 1):
             value = self._ring[step % STEPS] if self._last - STEPS < step <= self._last else _NONE
             yield None if math.isnan(value) else value
@@ -130,7 +130,7 @@ def _step(instant: datetime) -> int:
 
 
 def _reported(member: JsonObject) -> Iterator[tuple[str, float, datetime | None]]:
-    """Yield the numbers that a member reports, with the time of observation if it is reported."""
+    """Yield the numbers that a member reports, each with its name and the time of observation, None if not reported."""
     for name, entry in dict_at(member, "status", "properties").items():
         if (value := _number(text_at(entry, "value"))) is not None:
             yield name, value, read_instant(text_at(entry, "observationTime"))

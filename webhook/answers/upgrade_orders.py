@@ -239,7 +239,11 @@ class UpgradeOrders:
             raise
 
     async def _get(self, kind: Kind, name: str, user: UserInfo) -> JsonObject:
-        """Return an object from the hub. One that the caller may not see is reported as missing."""
+        """Return an object from the hub.
+
+        Raises:
+            UnknownOrderError: The object does not exist, its name is invalid, or the caller may not get it.
+        """
         unknown = UnknownOrderError(f"there is no {kind.kind} {quote(name)}")
         if name_error(kind, name):
             raise unknown

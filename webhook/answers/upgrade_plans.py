@@ -163,7 +163,7 @@ class HubUpgradePlanner:
             return await asyncio.to_thread(_what_if, inputs, pulse)
 
     async def _gathered(self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]) -> _Gathered:
-        """Return the result of `_gather`, with a timeout for the hub, because other plans are waiting."""
+        """Return the result of `_gather`. Raises `PlannerBusyError` on a timeout of the hub, as other plans wait."""
         try:
             async with asyncio.timeout(HUB_SECONDS):
                 return await self._gather(question, readable)

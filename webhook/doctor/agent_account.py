@@ -59,7 +59,7 @@ def places_of_agents(deployments: Iterable[JsonObject]) -> list[tuple[str, str]]
 
 
 def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
-    """Return the account of an agent.
+    """Return the rights that an agent's ServiceAccount holds and needs.
 
     Args:
         namespace: Namespace of its ServiceAccount.

@@ -119,7 +119,7 @@ def ready_pods(pods: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def port_of(pod: JsonObject) -> int:
-    """Return the port of a Pod's metrics, or 0."""
+    """Return the number of the port ``http`` of a Pod, 0 if it has none."""
     ports = (port for container in dicts_at(pod, "spec", "containers") for port in dicts_at(container, "ports"))
     port = next((port.get("containerPort") for port in ports if port.get("name") == "http"), 0)
     return port if isinstance(port, int) else 0

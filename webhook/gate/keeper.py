@@ -222,7 +222,7 @@ class ReservationKeeper:
 
 
 def with_id(held: Held, identifier: str) -> Reservation | None:
-    """Return the reservation with an id, or None. The id is a secret, so it is compared in constant time."""
+    """Return the reservation with an id, None if *held* has none. The id is secret, so compared in constant time."""
     return next(
         (reservation for reservation in held if secrets.compare_digest(reservation.id.encode(), identifier.encode())),
         None,

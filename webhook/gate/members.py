@@ -166,7 +166,7 @@ class HubMemberGate:
         return await self._keeper.hold_member(cluster, MemberDisruption.UPGRADE, claimant, seconds)
 
     async def _look_again(self, ref: PlacementRef) -> None:
-        """Refresh a placement and its bindings in the cache from the store."""
+        """Refresh a placement and its bindings in the cache from the store, unless its name allows no bindings."""
         if label_value_error(ref.name):  # bindings carry the name of their placement in a label
             return
         family, store = FAMILY_OF[ref.kind], self._store
@@ -276,7 +276,7 @@ class HubMemberGate:
         )
 
     def _busy(self, cluster: str, but: str) -> str:
-        """Return the other run that is upgrading a member, or an empty string."""
+        """Return a run other than *but* that is upgrading a member, empty if there is no such run."""
         runs = self._read_all(kinds.UPGRADE_RUN, "", ClusterUpgradeRun)
         others = (run for run in runs if run.metadata.name != but)
         return next((run.metadata.name for run in others if upgrade_gate.is_upgrading(run, cluster)), "")

@@ -63,7 +63,7 @@ class HubNodeGate:
         return self.pools.synced and self._reservations.synced
 
     def view(self, name: str) -> PoolView | None:
-        """Return a pool with its reservations, or None.
+        """Return a pool with its reservations, None if it does not exist.
 
         Raises:
             UnreadableReservationsError: The reservations of the pool cannot be read.

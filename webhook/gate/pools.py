@@ -108,7 +108,7 @@ class HubNodePools:
 
     @property
     def refusal(self) -> str:
-        """Reason why reading pools, claims or nodes is denied, or an empty string."""
+        """Reason why reading pools, claims or nodes is denied, empty if it is not."""
         return next(filter(None, map(self._cache.refusal, COUNTED)), "")
 
     def names(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class HubNodePools:
         return tuple(sorted(self._pools))
 
     def pool(self, name: str) -> PoolView | None:
-        """Return a pool without reservations, or None."""
+        """Return a pool without reservations, None if it does not exist."""
         view = self._views.get(name)
         if view is None and (pool := self._pools.get(name)) is not None:
             view = self._views[name] = self._view(name, pool)
@@ -145,11 +145,11 @@ class HubNodePools:
         return None if node is None else (node.pool, node)
 
     def node_of_claim(self, claim: str) -> str:
-        """Return the name of the node of a claim, or an empty string."""
+        """Return the name of the node of a claim, empty if it has none yet."""
         return self._links.node_of_claim(claim)
 
     def claim_of_node(self, name: str) -> JsonObject | None:
-        """Return the claim of a node, or None."""
+        """Return the claim of a node, None if it has none."""
         return self._links.claim_of_node(name)
 
     def pods_on(self, node: str) -> list[NodePod]:
@@ -206,7 +206,7 @@ class HubNodePools:
         return node_blockers(node, class_, now, pods, self._pods.guards, pods_unknown=self._pods_unknown())
 
     def _pods_unknown(self) -> str:
-        """Return why the pods of nodes are unknown, or an empty string."""
+        """Return why the pods of nodes are unknown, empty if they are known."""
         if not self._watches_pods:
             return "pods are watched only where there are pools"
         for kind in _OF_PODS:
@@ -309,7 +309,7 @@ class _Links:
                 self._nodes_with_id.setdefault(instance, {})[name] = None
 
     def claim_of_node(self, name: str) -> JsonObject | None:
-        """Return the claim of a node, or None. Of several it is the first by name."""
+        """Return the claim of a node, None if it has none. Of several it is the first by name."""
         node = self.nodes.get(name)
         instance = _provider_id(node) if node is not None else ""
         named_claims = [

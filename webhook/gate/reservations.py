@@ -110,7 +110,7 @@ class LeaseReservations:
 
     @property
     def refusal(self) -> str:
-        """Reason why reading the Leases is denied, or an empty string."""
+        """Reason why reading the Leases is denied, empty if it is not."""
         return self._cache.refusal(LEASE)
 
     @property

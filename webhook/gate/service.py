@@ -33,7 +33,7 @@ class NodeGateService:
         self._nodes = nodes
 
     def require_synced(self) -> None:
-        """Raise `NotReadyError` until pools and reservations have been read once."""
+        """Raise `NotReadyError` if pools cannot be read, or until pools and reservations have been read once."""
         if reason := self._nodes.pools.refusal:
             raise NotReadyError(
                 f"node pools may not be read: {reason}. To allow it, {NODE_POOLS.advice}", ASK_AGAIN_SECONDS

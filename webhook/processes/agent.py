@@ -188,7 +188,11 @@ class Agent:
             group.create_task(self._member_server.probe())
 
     async def _connect_hub(self) -> ApiServer:
-        """Return the hub, with the login in a kubeconfig or in the member's Secret. The Secret's token is renewed."""
+        """Return the hub, with the login in a kubeconfig or in the member's Secret. The Secret's token is renewed.
+
+        Raises:
+            ConfigurationError: The kubeconfig or the Secret is invalid, or the agent's namespace is unknown.
+        """
         options = self.options
         if options.hub_kubeconfig is not None:
             return await ApiServer.connect(options.hub_kubeconfig, options.hub_context, connections=CONNECTIONS)

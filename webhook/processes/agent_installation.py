@@ -285,7 +285,11 @@ def plan_installation(options: AgentRequest, agent: JsonObject | None, *, has_he
 
 
 def _upgrade(options: AgentRequest, agent: JsonObject, release: str, place: str, *, has_helm: bool) -> AgentInstall:
-    """Return how to upgrade a release. Its other values are kept."""
+    """Return how to upgrade a release. Its other values are kept.
+
+    Raises:
+        JoinError: The release has no valid name, or helm is not available or not to be used.
+    """
     if not RELEASE_NAME.fullmatch(release):
         raise JoinError(f"{place}: {release[:64]!r} is not the name of a Helm release")
     if options.image is None or _is_current(options, options.image, agent):

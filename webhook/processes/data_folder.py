@@ -81,7 +81,11 @@ def check_file(file: Path) -> None:
 
 
 def _way(folder: Path) -> list[Path]:
-    """Return the directories and links that a lookup of a folder traverses, without the folder itself."""
+    """Return the directories and links that a lookup of a folder traverses, without the folder itself.
+
+    Raises:
+        RuntimeError: There are more than `_MOST_LINKS` links.
+    """
     parents: list[Path] = []
     parts = list(reversed(folder.parts[1:]))
     at, links = Path(folder.anchor), 0

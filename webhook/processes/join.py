@@ -325,7 +325,11 @@ class Join:
         return DesiredObject(MEMBER_CLUSTER, labelled_member), WriteOutcome.CHANGED
 
     async def _access(self, hub_uid: str, *, dry_run: bool) -> HubAccess:
-        """Return the content of the Secret. Its token is kept if the hub still accepts it."""
+        """Return the desired content of the Secret. Its token is kept if the hub still accepts it.
+
+        Raises:
+            JoinError: A new token cannot be created.
+        """
         options, stored_access = self._options, await self._stored()
         access = HubAccess(
             options.member,
@@ -361,7 +365,7 @@ class Join:
             return None
 
     async def _is_accepted(self, access: HubAccess) -> bool:
-        """Return whether the hub accepts a token as one of the member's account."""
+        """Return whether the hub accepts a token as one of the member's account. Raises `JoinError`."""
         question: JsonObject = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",

@@ -202,7 +202,7 @@ def release_of(document: JsonObject) -> str:
 
 
 async def other_cluster(hub: Side, member: str, namespace: str, cluster: Side, uid: str) -> str:
-    """Return which other cluster ``join`` has made this member. Empty: none, or unknown to the hub.
+    """Return, as text, which other cluster ``join`` has made this member. Empty: none, or unknown to the hub.
 
     ``join`` records the cluster on the hub before its agent reports for the first time.
 

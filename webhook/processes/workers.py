@@ -132,7 +132,7 @@ class _Worker:
 
     @property
     def failure(self) -> str:
-        """Reported error, or an empty string."""
+        """Reported error, empty without one."""
         return self.said.removeprefix(_SERVES).decode(errors="replace")
 
 
@@ -196,7 +196,7 @@ class Workers:
         self._signals.append(number)
 
     def _begin(self) -> None:
-        """Start all workers, and wait until they serve."""
+        """Start all workers, and wait until they serve. Raises as `run`."""
         for worker in self._crew:
             try:
                 self._start(worker)

@@ -138,7 +138,7 @@ class _Yaml:
             loader.dispose()
 
     def located(self, mistake: PriceMistake) -> str:
-        """Return an error with its line."""
+        """Return an error with its line. For JSON, the line is unknown and omitted."""
         return str(mistake) if self._root is None else f"line {_line(self._root, mistake.field)}: {mistake}"
 
 

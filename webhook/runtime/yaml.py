@@ -130,7 +130,7 @@ class _Reader:
         return self._mapping(depth)
 
     def _repeated(self, event: Any, depth: int) -> Any:
-        """Return a copy of the value that an alias refers to."""
+        """Return a copy of the value that an alias refers to. Raises `YamlError` without an anchor, or if too large."""
         if event.anchor not in self.anchors:
             raise YamlError(
                 _line(event), f"*{event.anchor:.66}: the document has no anchor &{event.anchor:.66} before it"
@@ -179,7 +179,11 @@ class _Reader:
         return members
 
     def _merge(self, members: dict[str, Any], lines: Mapping[str, int], event: Any, depth: int) -> None:
-        """Add the members of the objects that ``<<`` names. The first object with a member wins."""
+        """Add the members of the objects that ``<<`` names. The first object with a member wins.
+
+        Raises:
+            YamlError: ``<<`` names no object, or one with a member that stands before it.
+        """
         base = self.value(next(self.events), depth + 1)
         for base_mapping in base if isinstance(base, list) else [base]:
             if not isinstance(base_mapping, dict):

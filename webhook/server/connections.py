@@ -312,7 +312,7 @@ class Connections:
 
 
 def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
-    """Return the longest silent connection that is idle, among the first `_LOOKED_AT`, or None."""
+    """Return the longest silent connection that is idle, None if none of the first `_LOOKED_AT` is."""
     return next((candidate for candidate, _ in zip(group, range(_LOOKED_AT), strict=False) if candidate.is_idle), None)
 
 

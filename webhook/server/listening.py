@@ -44,7 +44,10 @@ class Addresses:
 
     @property
     def dialled(self) -> tuple[str, int] | None:
-        """Address at which this machine reaches the HTTPS listener, even if it listens on every address, or None."""
+        """Address at which this machine reaches the HTTPS listener, even if it listens on every address.
+
+        None without an HTTPS listener.
+        """
         if self.https is None:
             return None
         host, port = self.https

@@ -58,7 +58,7 @@ class Health:
         self._liveness[name] = check
 
     def describe(self, name: str) -> str:
-        """Return the description of a healthy check, or an empty string."""
+        """Return the description of a healthy check, empty if it has none."""
         return self._remarks[name]() if name in self._remarks else ""
 
     def readiness(self) -> dict[str, str]:

@@ -218,7 +218,7 @@ def _placement_item(placement: Placement) -> StatusItem:
 
 
 def _since(placement: Placement) -> str | None:
-    """Return the time of the first condition that became False and still is, or None."""
+    """Return the earliest time at which a condition became False that still is, None if none is."""
     conditions = (entry for entry in placement["conditions"] if entry.get("status") == FALSE)
     times = (str(entry["lastTransitionTime"]) for entry in conditions if entry.get("lastTransitionTime"))
     return min(times, default=None)

@@ -55,7 +55,7 @@ class MemberAccess:
         self._reading = asyncio.Lock()
 
     async def get(self, kind: Kind, key: Key, home: str) -> JsonObject | None:
-        """Return a Role or RoleBinding, or None. An object without the harbormaster label is returned, too.
+        """Return a Role or RoleBinding, None if it does not exist. It need not have the harbormaster label.
 
         Args:
             kind: ROLE or ROLE_BINDING.

@@ -180,7 +180,7 @@ class MemberController:
         return Result(next_report)
 
     async def _let_in(self, member: JsonObject, home: str) -> str:
-        """Grant the member's agent access. Return the error message if that is impossible, or an empty string.
+        """Grant the member's agent access. Return why its identity is not accepted, empty if it is.
 
         Args:
             member: MemberCluster.
@@ -218,7 +218,11 @@ class MemberController:
         return self._hub.cache.get(INTERNAL_MEMBER_CLUSTER, cluster, member_namespace(cluster))
 
     async def _repair(self, member: JsonObject, repair: Repair | None) -> JsonObject | None:
-        """Execute a planned repair and record it. Return the stored object. None if nothing was planned."""
+        """Execute a planned repair and record it. Return the stored object. None if nothing was planned.
+
+        Raises:
+            RetryError: An object to be created exists already. The cache has not received it yet.
+        """
         if repair is None:
             return None
         if repair.stored is None:
@@ -237,7 +241,7 @@ class MemberController:
     def _report(
         self, member: JsonObject, internal: JsonObject | None, problem: str = "", since: datetime | None = None
     ) -> timedelta | None:
-        """Store the status of a member and record its events. Return the delay until the next check, if any."""
+        """Store the status of a member and record its events. Return the delay until the next check. None: unset."""
         now, cluster, uid = self._now(), member["metadata"]["name"], member["metadata"].get("uid", "")
         last_report, heartbeats = self._heartbeats.get(cluster, ("", {}))
         heartbeats = record_heartbeats(

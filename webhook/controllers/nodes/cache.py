@@ -78,7 +78,7 @@ class NodeWorld:
 
     @property
     def problem(self) -> str:
-        """Reason why no decision is possible, or an empty string."""
+        """The refusal of the API server to list a kind that decisions need, empty without one."""
         for kind in NEEDED:
             if refusal := self.cache.refusal(kind):
                 return f"{kind.plural} may not be read: {refusal}"
@@ -98,15 +98,15 @@ class NodeWorld:
         return [document for kind in (*NEEDED, *HELPFUL) for document in self.cache.of_kind(kind).objects.values()]
 
     def nodes(self) -> Iterator[JsonObject]:
-        """Yield the nodes."""
+        """Yield all cached nodes."""
         yield from self.cache.of_kind(kinds.NODE).objects.values()
 
     def claim_of(self, node: str) -> JsonObject | None:
-        """Return the claim of a node, or None."""
+        """Return the claim of a node, None if the node has none."""
         return self.pools.claim_of_node(node)
 
     def claim(self, name: str) -> JsonObject | None:
-        """Return a claim, or None."""
+        """Return a claim by name, None if it does not exist."""
         return self.cache.get(kinds.NODE_CLAIM, name)
 
     def pods_on(self, node: str) -> list[JsonObject]:

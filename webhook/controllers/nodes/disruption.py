@@ -216,7 +216,7 @@ class NodeDisruptionController:
         return self._site
 
     async def _may_act(self, *, surely: bool = False) -> bool:
-        """Return whether commands are executed now. With *surely*, read Karpenter's Lease first."""
+        """Return whether commands are executed now. *surely*: read Karpenter's Lease first. Raises `StoreError`."""
         if self._options.mode is not NodeDisruptionMode.ACT:
             return False
         try:
@@ -391,7 +391,7 @@ class NodeDisruptionController:
 
     @asynccontextmanager
     async def _turn(self, site: "_Site", order: Order, command: Command | None) -> AsyncIterator[str]:
-        """Hold the nodes of an order at the gate during the block. Yield the refusal, or an empty string."""
+        """Reserve the nodes of an order at the gate during the block. Yield why that failed, empty if it did not."""
         assert site.turns is not None
         try:
             refusal, reservation_ids = await site.turns.reserve(order, nodes_by_pool(site.world, order), command)

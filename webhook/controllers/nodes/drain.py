@@ -152,7 +152,10 @@ class NodeDraining:
         return self._step(pods, since, deadline).is_over
 
     async def _carry_out(self, step: DrainStep) -> dict[str, str]:
-        """Evict and delete the most urgent pods. Return the errors by pod key."""
+        """Evict and delete the most urgent pods, at most `EVICTION_BATCH`. Return the errors of the store by pod key.
+
+        An unexpected error of an attempt is raised.
+        """
         deletions: list[tuple[Pod, int | None]] = [
             (deletion.pod, int(deletion.grace.total_seconds())) for deletion in step.delete
         ]

@@ -51,7 +51,7 @@ class KarpenterDetector:
         self._why_not = ""
 
     async def refusal(self, *, surely: bool = False) -> str:
-        """Return why no command may be executed, or an empty string.
+        """Return why no command may be executed, empty if commands may be.
 
         Args:
             surely: Poll now, regardless of the poll interval.

@@ -126,7 +126,7 @@ class BackReportController:
         return [work for work in works if label(work, PARENT_PLACEMENT_NAMESPACE) == ref.namespace]
 
     async def _copy(self, report: BackReport) -> str:
-        """Copy one status to its object. Return the error message, or an empty string."""
+        """Copy one status to its object. Return why that is impossible, empty if it is done or not needed."""
         kind = self._kind(report)
         if kind is None:
             return f"the hub does not serve kind {report.kind} of {api_version(report.group, report.version)}"

@@ -73,7 +73,7 @@ class OverrideRef:
 
     @property
     def snapshot_kind(self) -> Kind:
-        """The kind of its snapshots."""
+        """ClusterResourceOverrideSnapshot or, in a namespace, ResourceOverrideSnapshot."""
         return family_in(self.namespace).override_snapshot
 
     def __str__(self) -> str:

@@ -271,7 +271,7 @@ class PlacementController:
             )
 
     def _policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> tuple[Write, ...]:
-        """Return the writes that make the latest policy snapshot match the policy of a placement."""
+        """Return the writes that make the latest policy snapshot match that of a placement. Raises `TerminalError`."""
         snapshots = children(self._hub.cache, family.policy_snapshot, ref)
         digest = policy_hash(placement["spec"].get("policy"))
         bindings = children(self._hub.cache, family.binding, ref)

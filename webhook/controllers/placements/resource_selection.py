@@ -56,7 +56,7 @@ class Selecting:
 
 
 def _needed(items: Iterable[JsonObject], unreadable: Mapping[tuple[str, str], str]) -> str:
-    """Return why nothing can be selected while these kinds are unreadable, or an empty string.
+    """Return why nothing can be selected while these kinds are unreadable, empty if no item needs one of them.
 
     A kind is required if a term names it, or if objects of it are placed. Otherwise a revoked permission would remove
     those objects from all clusters. A kind that only occurs in a selected namespace is skipped.

@@ -367,6 +367,9 @@ class SchedulerController:
         deletion of each of them, and placements that are created again find their bindings. The cache is not trusted:
         the hub must still store the same placement, marked as deleted. It does not if the definition was deleted or
         restored.
+
+        Raises:
+            RetryError: The hub stores another placement of this name, or one that is not being deleted.
         """
         if not await is_deleted_with_definition(self._hub.store, family.placement):
             try:

@@ -275,7 +275,10 @@ class WorkGenerator:
         plan: WorkPlan,
         plan_from: Callable[..., WorkPlan],
     ) -> tuple[WorkPlan, LeavingJudgement | None]:
-        """Return a plan that keeps objects whose removal from the cluster is pending, and the verdict."""
+        """Return a plan that keeps objects whose removal from the cluster is pending, and the verdict on removals.
+
+        The verdict is None if none was needed: the plan has a problem or removes nothing, or the placement is missing.
+        """
         if plan.problem is not None:
             return plan, None
         kinds = self._served.kinds or KINDS

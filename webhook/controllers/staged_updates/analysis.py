@@ -107,7 +107,10 @@ class AnalysisController:
         )
 
     def _owner(self, ref: RequestRef) -> str | None:
-        """Return the placement of a request's run, or None. The placement's controllers write the request as well."""
+        """Return the placement of a request's run, None if the run is not cached.
+
+        The placement's controllers write the request as well.
+        """
         request, family = self._request(ref), family_in(ref.namespace)
         parent = text_at(request or {}, "spec", "parentStageRollout")
         run = self._hub.cache.get(family.run, parent, ref.namespace)

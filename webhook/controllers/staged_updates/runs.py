@@ -451,7 +451,7 @@ def _stages(run: JsonObject) -> list[JsonObject]:
 
 
 def _touched(action: Action) -> str:
-    """Return the cluster whose content an action changes, or an empty string."""
+    """Return the cluster whose content an action changes, empty if it changes none."""
     match action:
         case Update(cluster=cluster, binding=binding, wanted=wanted) if wanted is not binding:
             return cluster

@@ -265,7 +265,7 @@ class UpgraderBackEnds:
             del self._pauses[place]
 
     async def start(self, operation: Operation) -> Rejected | None:
-        """Start an operation. Return the rejection, if any.
+        """Start an operation. Return its rejection, None if it was started or the call failed.
 
         A failed call may have arrived. It is repeated once the back end reports that it does not know the operation.
         """
@@ -292,7 +292,7 @@ class UpgraderBackEnds:
         ask: Callable[[Upgrader], Awaitable[T]],
         expected: Any,
     ) -> tuple[bool, T | None]:
-        """Make one call, unless it is backed off. Return whether it was answered, and the answer.
+        """Make one call, unless it is backed off. Return whether it was answered, and the answer, otherwise None.
 
         An answer of a wrong type counts as a failure. An unknown back end does not answer. A CancelledError from an
         inner task of the back end does not cancel this task.

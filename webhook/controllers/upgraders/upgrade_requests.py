@@ -46,7 +46,7 @@ class UpgradeRequestStore:
         hub.cache.require((UPGRADE_REQUEST,))
 
     def find(self, operation: Operation) -> JsonObject | None:
-        """Return the request of an operation, or None."""
+        """Return the request of an operation, None if it does not exist."""
         request = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
         return request if request is not None and is_of(request, operation.id) else None
 

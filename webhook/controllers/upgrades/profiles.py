@@ -189,7 +189,7 @@ def _seen_of_member(member: JsonObject) -> object:
 
 
 def _error(document: JsonObject) -> UpgradeError | None:
-    """Return the error that a profile's status already reports, or None."""
+    """Return the error that a profile's status already reports, None if it reports none."""
     trigger_error = dict_at(status_of(document), "lastTriggerError")
     return (
         UpgradeError(code=text_at(trigger_error, "code"), message=text_at(trigger_error, "message"))

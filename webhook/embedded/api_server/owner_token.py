@@ -31,12 +31,12 @@ class OwnerToken:
         return ""
 
     def cached(self, token: str) -> UserInfo | None:
-        """Return the owner if *token* is theirs, or None. The time of the comparison reveals no part of the token."""
+        """Return the owner if *token* is theirs, otherwise None. The time of the comparison reveals no part of it."""
         candidate = token.encode("utf-8", "surrogateescape")
         return OWNER if hmac.compare_digest(candidate, self._token) else None
 
     async def authenticate(self, token: str) -> UserInfo | None:
-        """Return the owner if *token* is theirs, or None."""
+        """Return the owner if *token* is theirs, otherwise None."""
         return self.cached(token)
 
     async def may(self, _user: UserInfo, _access: Access | PathAccess) -> bool:

@@ -260,7 +260,7 @@ def _as_text(value: int | bytes) -> str:
 
 
 def _as_int(value: int | bytes) -> int:
-    """Return a number, which is sent as an unsigned one of 64 bits."""
+    """Return a number, which is sent as an unsigned one of 64 bits. Raises `ValueError` for a text or a message."""
     if isinstance(value, bytes):
         raise ValueError("a text or a message, expected a number")  # noqa: TRY004 -- like all malformed bodies
     return value - 2**64 if value >= 2**63 else value

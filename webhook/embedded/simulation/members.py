@@ -443,7 +443,7 @@ class SimulatedMembers:
             self._agenda.add(HeartbeatItem(cluster))
 
     async def _recover(self, cluster: str, store: EmbeddedStore) -> None:
-        """Once after a start, enqueue every object on the member that may be between two states."""
+        """On the first call for a member, enqueue every object there that may be between two states."""
         if cluster in self._recovered:
             return
         self._recovered.add(cluster)  # before the first await: other workers apply Works of the same member

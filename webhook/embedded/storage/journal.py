@@ -152,7 +152,7 @@ class Journal:
         self.version = rows[-1].version
 
     def compact(self) -> None:
-        """Move the horizon after enough writes. Call it after an append. Cheap on average.
+        """Move the horizon if enough writes have followed it, else do nothing. Call it after an append.
 
         Raises:
             StoreError: No row was removed, and all remain readable.
@@ -212,7 +212,11 @@ class _Transaction:
 
 
 def _make_file(path: Path) -> None:
-    """Ensure that *path* is a writable file: SQLite's own messages about this are hard to understand."""
+    """Ensure that *path* is a writable file, because SQLite's own messages about this are hard to understand.
+
+    Raises:
+        StoreError: It is not, and cannot be created.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -40,11 +40,11 @@ class StoredKinds:
         return KINDS.get((group, kind)) or self._custom.get((group, kind))
 
     def find_plural(self, group: str, plural: str) -> Kind | None:
-        """Return the kind whose objects are at ``/<group>/<version>/<plural>``, or None."""
+        """Return the kind whose objects are at ``/<group>/<version>/<plural>``, None if it is unknown."""
         return _BY_PLURAL.get((group, plural)) or self._custom_plurals.get((group, plural))
 
     def defined_by(self, name: str) -> Kind | None:
-        """Return the kind that the CustomResourceDefinition of that name defines, or None."""
+        """Return the kind that the CustomResourceDefinition of that name defines, None if `define` has ignored it."""
         return self._by_name.get(name)
 
     def define(self, definition: JsonObject) -> None:

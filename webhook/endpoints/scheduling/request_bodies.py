@@ -62,7 +62,7 @@ class QuestionModel(RequestModel):
     """Absent: the whole fleet."""
 
     def question(self) -> PlacementQuestion:
-        """Return the question.
+        """Return the question that the body asks.
 
         Raises:
             ProblemError: A cluster given in full is not a valid MemberCluster.

@@ -121,7 +121,7 @@ def upgrade_problems() -> Iterator[None]:
 
 
 async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGet) -> UpgradeQuestion:
-    """Return the question.
+    """Return the question that a body asks, with the objects of the body validated.
 
     Args:
         body: The request body.
@@ -129,7 +129,8 @@ async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGe
         may_get: Returns whether the caller may get an object.
 
     Raises:
-        ProblemError: An object of the body is invalid, or the caller may not get the run or its strategy.
+        ProblemError: An object of the body is invalid, the caller may not get the run or its strategy, or the hub does
+            not respond.
     """
     if isinstance(body.run, str) and not await may_get(kinds.UPGRADE_RUN, body.run):
         raise ProblemError(Problem.NOT_FOUND, unknown_run(body.run))

@@ -284,7 +284,12 @@ class ManagedAuthority:
             return {}, error
 
     async def _agree(self, configurations: Mapping[str, Registered]) -> Lineage:
-        """Return the lineage in the Secret, after writing it if needed."""
+        """Return the lineage in the Secret, after writing it if needed.
+
+        Raises:
+            ConflictError: Other writers were faster in each of `MOST_TRIES` attempts.
+            StoreError: The Secret cannot be read or written.
+        """
         for _ in range(MOST_TRIES):
             current = await self._secret.read()
             desired = self._desired_lineage(current, configurations)

@@ -98,7 +98,11 @@ class ServerNodeWork:
         return self._server.time_of_day()
 
     async def _list(self, path: ApiPath, selector: str) -> list[JsonObject]:
-        """Return the objects of a field selector. Only a complete list proves that there are no objects."""
+        """Return the objects of a field selector. Only a complete list proves that there are no objects.
+
+        Raises:
+            UnavailableError: The response is not a list, as that of a proxy.
+        """
         response = await self._server.request("GET", path, query={"fieldSelector": selector})
         if not text_at(response, "kind").endswith("List"):  # for example a response of a proxy
             raise UnavailableError(f"the response to GET {path} is not a list of an API server")

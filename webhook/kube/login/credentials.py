@@ -152,7 +152,13 @@ def _verify_nothing(trust: ssl.SSLContext) -> None:
 
 
 def _authorities(context: KubeconfigContext) -> tuple[Path | None, str | None]:
-    """Return the file, or else the PEM, of a cluster's authorities. The file takes precedence, as in the library."""
+    """Return the file, or else the PEM, of a cluster's authorities. The file takes precedence, as in the library.
+
+    Both are None if the kubeconfig names none.
+
+    Raises:
+        ConfigurationError: The inline data is empty or not base64.
+    """
     file, data = context.path("cluster", "certificate-authority"), context.cluster.get("certificate-authority-data")
     if file is not None or not data:
         return file, None
@@ -164,7 +170,7 @@ def _authorities(context: KubeconfigContext) -> tuple[Path | None, str | None]:
 
 @contextmanager
 def _certificate(context: KubeconfigContext) -> Iterator[tuple[Path | None, Path | None]]:
-    """Yield the files of the client's certificate and key.
+    """Yield the files of the client's certificate and key, None for each that the kubeconfig lacks.
 
     OpenSSL only accepts files, so inline data is written to temporary ones.
     """

@@ -192,7 +192,7 @@ class Kubeconfig:
         )
 
     def part(self, section: Section, member: str, name: object) -> Mapping[str, Any] | None:
-        """Return the fields of the first cluster or user of that name, or None."""
+        """Return the fields of the first cluster or user of that name, None if there is no such entry."""
         return next((dict_at(entry, member) for entry in self._entries_named(section, name)), None)
 
     def _one(self, section: Section, name: object, context: str) -> Mapping[str, Any] | None:

@@ -184,7 +184,11 @@ class Steps:
             return await self.writer.apply(item, live)
 
     async def _apply_once(self, item: Manifest, live: JsonObject | None) -> JsonObject:
-        """Apply a Job that must not run twice."""
+        """Apply a Job that must not run twice. Its start is recorded before it is created.
+
+        Raises:
+            _FailedError: The start could not be recorded, or the Job could not be applied.
+        """
         if live is None and (refusal := await self.jobs.record_start(item)):
             raise _FailedError(ManifestReason.APPLY_FAILED, StoreError(refusal), live)
         try:
@@ -379,7 +383,7 @@ class _FailedError(Exception):
 
 @contextmanager
 def _step(reason: ManifestReason, live: JsonObject | None, words: str = "") -> Iterator[None]:
-    """Turn an error of the member into the failure of a step."""
+    """Turn an error of the member, or an object that is nested too deeply, into a `_FailedError`."""
     try:
         yield
     except StoreError as error:

@@ -105,6 +105,9 @@ class Definitions:
         """Return the uids of our AppliedWorks whose Works exist or remove their objects, including that of this Work.
 
         A Work that is older than the applied state may lack objects that its AppliedWork owns.
+
+        Raises:
+            UnavailableError: The hub does not serve Works, or the member no AppliedWorks.
         """
         try:
             applied_work_uids = (await self.hub.list(WORK, self.us.namespace)).items

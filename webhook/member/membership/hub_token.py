@@ -150,7 +150,11 @@ class HubToken:
         return min(self._renewal_seconds, token.life_seconds / 3)
 
     async def _request(self, hub: ApiServer) -> Token:
-        """Request a token with the one in use, or, if the hub rejects that one, with the one in the Secret."""
+        """Request a token with the one in use, or, if the hub rejects that one, with the one in the Secret.
+
+        Raises:
+            StoreError: The hub rejects both or does not answer, or the Secret is invalid.
+        """
         account = Key(self._access.account, self._access.namespace)
         try:
             return await request_token(hub, account, self._life_seconds)

@@ -151,7 +151,7 @@ class JobRuns:
         self._runs.pop(_earlier(key, run.manifest), None)
 
     async def _moved(self, key: str, manifest: str) -> JobRun | None:
-        """Return the run that the AppliedWork of another Work records, or None."""
+        """Return the run that another AppliedWork of the same hub records, None if none does."""
         async with self._reading:  # the Jobs of a wave ask concurrently
             if self._elsewhere is None:
                 applied_works = (await self._member.list(APPLIED_WORK)).items
@@ -159,9 +159,9 @@ class JobRuns:
         return next(filter(None, (_run_of(others, key, manifest) for others in self._elsewhere)), None)
 
     def _of_earlier_release(self, item: Manifest, manifest: str) -> JobRun | None:
-        """Return the run of a Job that an earlier release has applied, by the Work's status, or None.
+        """Return the run of a Job that an earlier release has applied, by the Work's status, None if it has not.
 
-        If the Work has changed since, its manifest may have, too: the run is then unknown.
+        If the Work has changed since, its manifest may have, too: the run then has no known UID.
         """
         if not self._is_new:
             return None
@@ -262,7 +262,7 @@ def _earlier(key: str, manifest: str) -> str:
 
 
 def _run_of(runs: Mapping[str, JobRun], key: str, manifest: str) -> JobRun | None:
-    """Return the run of a manifest of a Job, which is the present manifest or an earlier one, or None."""
+    """Return the run of a manifest of a Job, the present one or an earlier one, None if no run is recorded."""
     records = (runs.get(name) for name in (key, _earlier(key, manifest)))
     return next((run for run in records if run is not None and run.manifest == manifest), None)
 

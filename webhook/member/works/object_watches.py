@@ -196,7 +196,7 @@ class AppliedObjects:
         return self._served.kinds.get(group_kind)
 
     async def _refresh(self) -> None:
-        """Refresh the member's kinds, throttled."""
+        """Refresh the member's kinds, throttled. A failure is logged."""
         if self._clock() - self._refreshed < _KINDS_SECONDS / 10:
             return
         self._refreshed = self._clock()
