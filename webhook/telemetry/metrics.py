@@ -234,7 +234,7 @@ class Metrics(ProcessMetrics):
         )
         self._rejected = Counter(
             "harbormaster_http_rejected",
-            "Number of requests rejected before they were parsed.",
+            "Number of requests that were refused or timed out, by reason, without those with invalid content.",
             ("surface", "reason"),
             registry=self.registry,
         )

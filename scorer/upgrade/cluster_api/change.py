@@ -18,6 +18,7 @@ from scorer.upgrade.cluster_api.progress import at_work, holds_workers
 from scorer.upgrade.cluster_api.topology import (
     FAMILY,
     OPERATION,
+    PAUSED,
     ClusterApiObjects,
     ClusterApiRef,
     full_name,
@@ -58,6 +59,16 @@ def held_message(cluster: str) -> str:
     return f"workers of Cluster {cluster} are held back: their images can change after their upgrade"
 
 
+def no_topology_message(cluster: str) -> str:
+    """Return the message for a Cluster without a topology."""
+    return f"Cluster {cluster} has no spec.topology: only Clusters of a ClusterClass can be upgraded"
+
+
+def paused_message(cluster: str) -> str:
+    """Return the message for a paused Cluster. See `is_paused`."""
+    return f"Cluster {cluster} is paused: set spec.paused to false, and remove the annotation {PAUSED}"
+
+
 def changed_cluster(
     parts: ClusterApiObjects, place: ClusterApiRef, operation: Operation, now: datetime
 ) -> JsonObject | Rejected:
@@ -72,9 +83,9 @@ def changed_cluster(
     cluster, target = parts.cluster, operation.target
     topology = topology_of(cluster)
     if not topology:
-        return Rejected("NoTopology", f"Cluster {full_name(cluster)} has no topology")
+        return Rejected("NoTopology", no_topology_message(full_name(cluster)))
     if is_paused(cluster):
-        return Rejected("ClusterPaused", f"Cluster {full_name(cluster)} is paused", retryable=True)
+        return Rejected("ClusterPaused", paused_message(full_name(cluster)), retryable=True)
     if waits := list(at_work(parts)):
         earlier = operation_on(cluster)
         cause = f"a change is in progress (last operation: {earlier})" if earlier else "Cluster API is making a change"

@@ -38,7 +38,8 @@ CLUSTER: Final = OURS + "capi-cluster"
 """Annotation of a MemberCluster: namespace and name of its Cluster."""
 IMAGE_VARIABLE: Final = OURS + "capi-image-variable"
 """Annotation of a MemberCluster: the variable of the ClusterClass that carries the node image."""
-_PAUSED: Final = "cluster.x-k8s.io/paused"
+PAUSED: Final = "cluster.x-k8s.io/paused"
+"""Annotation of a Cluster: Cluster API does not change it."""
 FAMILY: Final = "linux"
 """Family of the node images that the variable names."""
 
@@ -183,7 +184,7 @@ def is_paused(cluster: Mapping[str, Any]) -> bool:
 
     Source: Cluster API v1.13, util/annotations, HasPaused.
     """
-    return spec_of(cluster).get("paused") is True or _PAUSED in dict_at(cluster, "metadata", "annotations")
+    return spec_of(cluster).get("paused") is True or PAUSED in dict_at(cluster, "metadata", "annotations")
 
 
 def operation_on(cluster: Mapping[str, Any]) -> str:

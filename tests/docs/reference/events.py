@@ -66,7 +66,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told(
             "PlacementCleanupFinalizerRemoved",
             NORMAL,
-            "the snapshots and Works of the deleted placement have been deleted",
+            "the snapshots of a deleted placement are deleted, and it waits for no more Works",
         ),
     ),
     "ClusterResourceBinding, ResourceBinding": (

@@ -192,7 +192,7 @@ class MemberReservations:
 
 
 def _divide(held: Held, holder: str) -> tuple[Reservation | None, Held]:
-    """Return the reservation of a holder of this process, None if there is none, and all others."""
+    """Return the reservation of a holder of this process, None without one, and all others."""
     own = next(
         (reservation for reservation in held if (reservation.holder, reservation.identity) == (holder, IDENTITY)), None
     )

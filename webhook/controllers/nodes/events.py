@@ -123,7 +123,7 @@ class NodeAdvice:
         return [cache.get(kinds.POD, note.name, note.namespace)]
 
 
-_INVALID: Final = f'annotation {DO_NOT_DISRUPT} must be "true" or a positive duration such as "4h", and is ignored'
+_INVALID: Final = f'annotation {DO_NOT_DISRUPT} is ignored: it must be "true" or a positive duration such as "4h"'
 
 
 def joined(notes: Iterable[Note]) -> Iterator[Note]:

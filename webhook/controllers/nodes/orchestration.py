@@ -153,7 +153,7 @@ class NodeOrders:
                             "Node",
                             name,
                             NodePoolEventReason.BLOCKED,
-                            f"its disruption cannot continue: {error}",
+                            f"its disruption failed and will be retried: {error}",
                             warning=True,
                         )
                     ]

@@ -94,5 +94,5 @@ def _wrong(now: datetime, server_time: datetime | None) -> str:
         return ""
     return (
         f"the clock of this process is at {format_time(now)}, and the clock of the API server at "
-        f"{format_time(server_time)}"
+        f"{format_time(server_time)}. They must differ by at most {SKEW.seconds} s: synchronize the clocks"
     )

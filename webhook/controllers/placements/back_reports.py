@@ -141,7 +141,7 @@ class BackReportController:
         if (changed := with_reported_status(current, report)) is None:
             return ""
         if not kind.has_status:
-            return "its status is not a subresource"
+            return f"kind {report.kind} has no status subresource"
         self._hub.writes += 1
         try:
             await self._hub.store.replace_status(kind, changed)

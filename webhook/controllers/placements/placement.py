@@ -390,7 +390,7 @@ class PlacementController:
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:
             return DONE
         works: list[RemainingWorks] = []
-        event = Event("PlacementCleanupFinalizerRemoved", "all snapshots and Works of the placement are deleted")
+        event = Event("PlacementCleanupFinalizerRemoved", "its snapshots are deleted, and it waits for no more Works")
         if await is_deleted_with_definition(self._hub.store, family.placement):
             message = (
                 f"the definition {family.placement.resource} is being deleted, which does not count as a deletion of "

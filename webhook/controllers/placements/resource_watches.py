@@ -225,7 +225,7 @@ class Selectables:
             if not self._cache.has_answered(kind):
                 if now - started[identity] < PATIENCE_SECONDS:  # waiting is better than placing half of a namespace
                     raise RetryError(f"{kind.resource} have not been listed yet", RETRY_INTERVAL)
-                problems[identity] = "listing them failed"
+                problems[identity] = f"they could not be listed within {PATIENCE_SECONDS:g} s"
         return problems
 
     def forget(self, ref: PlacementRef) -> None:

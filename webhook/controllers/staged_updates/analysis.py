@@ -171,7 +171,8 @@ class AnalysisController:
                 else None
             )
         if is_rejected(run, request):
-            return pause(request, "Rejected", "a user has rejected it: only a user can approve it now", self._now())
+            message = "a user has rejected the request: only a user can approve it now"
+            return pause(request, "Rejected", message, self._now())
         try:
             check = read_analysis(text, ref.namespace).get(text_at(request, "spec", "targetStage"))
         except AnalysisError as error:
@@ -187,7 +188,8 @@ class AnalysisController:
         try:
             return await self._read(check, home)
         except ForbiddenError:
-            return NotSeen("Forbidden", f"the loop has no right to read objects of kind {check.kind}", failed=True)
+            message = f"the loop may not read {check.kind} objects. `harbormaster rbac reconcile` prints its roles"
+            return NotSeen("Forbidden", message, failed=True)
         except StoreError as error:
             return NotSeen("Unavailable", f"{check.kind} {check.name} cannot be read: {error}"[:200], failed=True)
 

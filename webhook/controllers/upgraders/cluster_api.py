@@ -28,7 +28,13 @@ from scorer.upgrade.back_ends.interface import (
     StartResult,
     Target,
 )
-from scorer.upgrade.cluster_api.change import changed_cluster, held_message, refusal_of
+from scorer.upgrade.cluster_api.change import (
+    changed_cluster,
+    held_message,
+    no_topology_message,
+    paused_message,
+    refusal_of,
+)
 from scorer.upgrade.cluster_api.history import ClusterApiHistory
 from scorer.upgrade.cluster_api.inventory import inventory_of
 from scorer.upgrade.cluster_api.progress import holds_workers, observation_of
@@ -98,9 +104,9 @@ class ClusterApi:
             return (Issue("NoCluster", str(error)),)
         issues = []
         if not topology_of(parts.cluster):
-            issues.append(Issue("NoTopology", f"Cluster {ref} has no topology"))
+            issues.append(Issue("NoTopology", no_topology_message(str(ref))))
         if is_paused(parts.cluster):
-            issues.append(Issue("ClusterPaused", f"Cluster {ref} is paused"))
+            issues.append(Issue("ClusterPaused", paused_message(str(ref))))
         if target.type is UpgradeType.CONTROL_PLANE_ONLY:
             message = "the version can change again after a run of type Full has upgraded the workers"
             issues.append(Issue("WorkersFollow", message))

@@ -29,7 +29,7 @@ from webhook.kube.cache.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectError, Key, key_of
 
 _ATTEMPTS: Final = 3
-_CONFLICT: Final = Rejected("NameTaken", "another operation has a request of the same name")
+_CONFLICT: Final = Rejected("NameTaken", "a ClusterUpgradeRequest of the same name belongs to another operation")
 
 
 class UpgradeRequestStore:

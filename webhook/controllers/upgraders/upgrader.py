@@ -133,7 +133,7 @@ def make_upgraders(names: Iterable[str], workplace: Workplace) -> dict[str, Upgr
 def _make(name: str, workplace: Workplace) -> Upgrader:
     matches = entry_points(group=ENTRY_POINTS, name=name)
     if not matches:
-        raise UpgraderError(f"there is no upgrader {name!r} among the installed packages")
+        raise UpgraderError(f"there is no upgrader {name!r}: no installed package has an entry point of that name")
     try:
         make: MakeUpgrader = next(iter(matches)).load()
         return make(workplace)

@@ -285,11 +285,12 @@ class SimulatedMembers:
                 self._agenda.add_at(entry, self._now() + CONFLICT_DELAY)
             except StoreError as error:
                 _log.warning(
-                    "will try again", extra={"entry": entry.what, "cluster": entry.cluster, "error": str(error)}
+                    "simulation failed, will retry",
+                    extra={"entry": entry.what, "cluster": entry.cluster, "error": str(error)},
                 )
                 self._retry(entry)
             except Exception:  # noqa: BLE001 - the loop of the queue: a bug must not stop the other members
-                _log.exception("failed", extra={"entry": entry.what, "cluster": entry.cluster})
+                _log.exception("simulation failed, will retry", extra={"entry": entry.what, "cluster": entry.cluster})
                 self._retry(entry)
             finally:
                 self._agenda.done(entry)

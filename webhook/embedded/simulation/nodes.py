@@ -85,6 +85,6 @@ def desired_status(document: JsonObject) -> JsonObject | None:
         status = None
     if not isinstance(status, dict):
         name = document["metadata"]["name"]
-        log.warning("annotation is not a JSON object", extra={"object": name, "annotation": SIMULATE_STATUS})
+        log.warning("annotation ignored: not a JSON object", extra={"object": name, "annotation": SIMULATE_STATUS})
         return None
     return status

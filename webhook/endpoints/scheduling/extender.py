@@ -194,7 +194,7 @@ class _ExtenderHandlers:
         self._counts.nodes[verb].observe(count)
         if count > MOST_CANDIDATES:
             self._metrics.rejected("extender", "size")
-            detail = f"the call has {count} candidates, more than {MOST_CANDIDATES}"
+            detail = f"the call has {count} candidates, more than {MOST_CANDIDATES}: lower percentageOfNodesToScore"
             raise ProblemError(Problem.PAYLOAD_TOO_LARGE, detail)
         value = format_.decide(args)
         return _Answer(value, await off_loop(len(body), lambda: encode(value)))

@@ -83,7 +83,7 @@ class Definitions:
                     if not (
                         owners(item) and all(_is_by(owner, applied_work_uids) for owner in owners(item))
                     ) or is_marked(item):
-                        return f"{kind.kind} {Key(name_of(item), namespace_of(item))} did not come from a Work"
+                        return f"{kind.kind} {Key(name_of(item), namespace_of(item))} may not have come from a Work"
         except (ForbiddenError, NotFoundError) as error:
             return f"its objects cannot be listed: {error}"
         except UnavailableError as error:

@@ -136,7 +136,7 @@ async def free(
     # Kinds that discovery does not list count as deleted with their objects, except in a group that did not answer.
     if unknown := {identity.group for identity in owned_identities} & member.served.silent:
         raise StoreError(
-            f"AppliedWork {name} is held: discovery of API groups failed on the member: {group_names(unknown)}"
+            f"AppliedWork {name} keeps its finalizer: discovery failed on the member for {group_names(unknown)}"
         )
     for identity, kind in await served_kinds(owned_identities, member):
 

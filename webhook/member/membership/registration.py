@@ -222,8 +222,8 @@ class Registration:
         except AlreadyExistsError as error:  # another agent was faster: read and check its record first
             raise ConflictError(str(error)) from error
         except (ForbiddenError, NotFoundError) as error:
-            subject = "recording the owner of this cluster failed. `harbormaster rbac agent` prints the required roles"
-            raise StoreError(f"{subject}: {error}") from error
+            advice = "`harbormaster rbac agent` prints the required roles"
+            raise StoreError(f"the owner of this cluster cannot be recorded: {error}. {advice}") from error
 
 
 def _held(applied_work: JsonObject, us: HubMember) -> JsonObject:

@@ -86,7 +86,10 @@ RULES: Final = (
         on=CREATE | DELETE,
     ),
     deny(
-        "G-06", "The annotations that mark a managed member must not be removed (off by default).", _HANDLER, on=UPDATE
+        "G-06",
+        "A managed member must keep at least one annotation that marks it as managed (off by default).",
+        _HANDLER,
+        on=UPDATE,
     ),
     deny(
         "G-07",

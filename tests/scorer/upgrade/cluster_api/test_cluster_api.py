@@ -158,12 +158,13 @@ def test_what_cannot_be_changed_now_is_rejected():
     bare = make_cluster()
     del bare["spec"]["topology"]
     assert changed_cluster(make_parts(cluster=bare), PLACE, operation(), NOW) == Rejected(
-        "NoTopology", "Cluster quays/c1 has no topology"
+        "NoTopology", "Cluster quays/c1 has no spec.topology: only Clusters of a ClusterClass can be upgraded"
     )
     paused = make_cluster()
     paused["spec"]["paused"] = True
     found = changed_cluster(make_parts(cluster=paused), PLACE, operation(), NOW)
     assert (found.code, found.retryable) == ("ClusterPaused", True)
+    assert "set spec.paused to false" in found.message
     rolling = replaced(make_cluster(), condition("RollingOut", "True", "RollingOut"))
     found = changed_cluster(with_operation(make_parts(cluster=rolling), "uid/c1/9"), PLACE, operation(), NOW)
     assert (found.code, found.retryable) == ("ClusterBusy", True)
