@@ -297,7 +297,7 @@ def _fitted(text: str) -> str:
 
 
 def _tail(path: str, room: int) -> str:
-    """Return *path*, or as many of its last parts as fit into *room* characters."""
+    """Return *path*, or an ellipsis and as many of its last parts as fit into *room* characters."""
     if len(path) <= room:
         return path
     end = path[3 - room :]

@@ -39,7 +39,7 @@ class MemberWindow(TypedDict):
     """The upgrades that it applies to. Absent: the window is missing, or cannot be read."""
     open: NotRequired[bool]
     until: NotRequired[Instant]
-    """When it closes or opens. Absent: never."""
+    """When it closes or opens. Absent: never, or the window is missing or cannot be read."""
     missing: NotRequired[Literal[True]]
     """The cluster names a window that does not exist."""
     unreadable: NotRequired[Literal[True]]

@@ -112,7 +112,10 @@ def stamp_window(document: JsonObject, old: JsonObject | None, occasion: Default
 
 
 def _filled(kind: Kind, document: JsonObject, fill: Callable[[JsonObject], JsonObject]) -> DefaultedObject:
-    """Return *document* with the defaults of the schema in its spec, and those that *fill* adds."""
+    """Return *document* with the defaults of the schema in its spec, and those that *fill* adds.
+
+    If its spec cannot be read, it is returned unchanged.
+    """
     raw_spec = document.get("spec")
     if not isinstance(raw_spec, dict):
         return DefaultedObject(document)

@@ -86,7 +86,7 @@ def size_of(document: JsonObject) -> int:
 
 
 def lines_of(document: JsonObject) -> list[str]:
-    """Return the lines of a ConfigMap."""
+    """Return the entries in a ConfigMap of the record, one line each."""
     return [line for line in text_at(document, "data", ENTRIES).split("\n") if line]
 
 

@@ -39,7 +39,7 @@ class Addresses:
 
     @property
     def https_url(self) -> str:
-        """The HTTPS listener as a URL."""
+        """URL of the HTTPS listener, empty without one."""
         return _url("https", self.https) if self.https is not None else ""
 
     @property

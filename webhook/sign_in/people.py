@@ -89,7 +89,7 @@ class SignIn:
             raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
     async def sign_out_address(self) -> str:
-        """Return the address to send a browser to after sign-out."""
+        """Return the address to send a browser to on sign-out. See `Provider.sign_out_address`."""
         try:
             return await self._provider.sign_out_address()
         except SettingsError:

@@ -80,6 +80,8 @@ def check_transport(url: object, subject: str) -> str:
 class Provider:
     """The configured provider.
 
+    Methods raise `SettingsError` if a file of the options is unusable.
+
     Args:
         options: Address, and our client credentials.
         tick: Monotonic clock in seconds.
@@ -113,7 +115,10 @@ class Provider:
         )
 
     async def sign_out_address(self) -> str:
-        """Return the address to send a browser to on sign-out: that of the provider, or the page if it has none."""
+        """Return the address to send a browser to on sign-out: that of the provider, or of the page.
+
+        It is that of the page if the provider has none or does not respond.
+        """
         options = self._options
         try:
             about = await self.about()
@@ -128,8 +133,7 @@ class Provider:
         """Return the ID token for a code.
 
         Raises:
-            SignInError: The provider returns none.
-            SettingsError: The file of the client secret or of the authorities is unusable.
+            SignInError: The provider does not respond, refuses the code or returns no token.
         """
         options, about = self._options, await self.about()
         secret = await asyncio.to_thread(self._client_secret)

@@ -396,7 +396,7 @@ class SimulatedMembers:
             await self._hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": status})
 
     async def _count(self, cluster: str, member: SimulatedMember) -> None:
-        """Sum up the requests of the objects on the member, if they have changed."""
+        """Sum up the resource requests on the member and list its namespaces, if its objects have changed."""
         if member.counted or not self._stores.exists(cluster):
             return
         member.counted = True  # before counting: a concurrent write resets it, and the next heartbeat counts again

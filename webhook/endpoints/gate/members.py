@@ -33,6 +33,9 @@ async def redact_answer(api: Api, request: web.Request, answer: MemberGateAnswer
         request: The caller's request.
         answer: The gate's answer.
         runs: The kind of run that the answer names in its detail.
+
+    Raises:
+        ProblemError: The hub does not respond.
     """
     detail = answer["detail"]
     if answer["reason"] in OTHERS:

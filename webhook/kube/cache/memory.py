@@ -75,7 +75,7 @@ class Interner:
         return self._bytes + self._earlier_bytes
 
     def share(self, document: JsonObject, before: JsonObject | None = None) -> None:
-        """Replace the parts of a document by equal interned ones, in place. Of its metadata, only the members are.
+        """Replace the parts of a document by equal interned ones, in place. Its metadata is not interned as a whole.
 
         Args:
             document: The object.

@@ -135,9 +135,7 @@ async def free(
     owned_identities = list(identities)
     # Kinds that discovery does not list count as deleted with their objects, except in a group that did not answer.
     if unknown := {identity.group for identity in owned_identities} & member.served.silent:
-        raise StoreError(
-            f"AppliedWork {name} keeps its finalizer: discovery failed on the member for {group_names(unknown)}"
-        )
+        raise StoreError(f"AppliedWork {name} is kept: discovery failed on the member for {group_names(unknown)}")
     for identity, kind in await served_kinds(owned_identities, member):
 
         async def change(live: JsonObject, kind: Kind = kind) -> None:

@@ -216,9 +216,7 @@ async def remove_content(
     found_kinds = await served_kinds(_inside_first(recorded_identities), member)
     if unknown := unanswered(owner, member):  # they may be annotated to be kept
         groups = group_names({identity.group for identity in unknown})
-        raise NotReleasedError(
-            f"AppliedWork {key.name} keeps its finalizer: discovery failed on the member for {groups}"
-        )
+        raise NotReleasedError(f"AppliedWork {key.name} is kept: discovery failed on the member for {groups}")
     for identity, kind in found_kinds:
         try:
             all_inherited &= await _settle(
