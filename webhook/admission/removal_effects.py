@@ -197,7 +197,7 @@ class _Write:
         return self.owners.get(uid_of(placement), placement)
 
     def policy(self, placement: JsonObject) -> RemovalPolicy:
-        """Return the policy for a placement."""
+        """Return the removal policy of a placement."""
         return self.context.settings.removal.of(placement)
 
     def namespace(self, name: str) -> JsonObject | None:

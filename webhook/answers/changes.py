@@ -34,7 +34,7 @@ class HubChanges:
             cache.subscribe(family.approval_request, partial(self._on_request, family))
 
     def everything(self) -> ViewChange:
-        """Return the change that covers everything."""
+        """Return a change of all clusters, placements and runs."""
         refs = (str(family.ref(document)) for family in FAMILIES for document in self._cache.list(family.placement))
         return ViewChange(self._cache.revision, clusters=None, placements=frozenset(refs), runs=True)
 

@@ -296,7 +296,7 @@ class _ChangedMembers:
         self._changed: OrderedDict[str, dict[str, int]] = OrderedDict()
 
     def note(self, change: ObjectDelta) -> None:
-        """Handle a change to a MemberCluster."""
+        """Record which aspects of a MemberCluster have changed. The members that changed last are kept."""
         aspects = changed_aspects(change, self._limits)
         if not aspects:
             return

@@ -105,7 +105,7 @@ class Advisor(Protocol):
         ...
 
     def evaluate(self, question: PlacementQuestion) -> PlacementVerdict:
-        """Filter and rank. Raises `UnknownObjectError`, `InvalidQuestionError`."""
+        """Filter and rank the clusters of a question. Raises `UnknownObjectError`, `InvalidQuestionError`."""
         ...
 
     def explain(self, question: PlacementQuestion) -> ExplainAnswer:

@@ -229,7 +229,7 @@ _SECURITY: Final[JsonObject] = {
 
 
 def document() -> JsonObject:
-    """Return the whole document."""
+    """Return the OpenAPI document of all operations."""
     examples: JsonObject = orjson.loads((files("webhook.description") / "examples.json").read_bytes())
     paths: dict[str, JsonObject] = {}
     for operation in OPERATIONS:

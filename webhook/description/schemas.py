@@ -31,7 +31,7 @@ class UnknownSchemaError(KeyError):
 
 
 def named(model: type, names: Mapping[str, str]) -> str:
-    """Return the name a model has in the document."""
+    """Return the name of a model's schema: that in *names*, else that of the class."""
     return names.get(model.__name__, model.__name__)
 
 

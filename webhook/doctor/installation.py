@@ -209,7 +209,7 @@ def _cause(deployment: JsonObject) -> str:
 
 
 def described(installation: Installation) -> str:
-    """Return a description of the installation."""
+    """Return namespace, Helm release and available replicas of the installation as text."""
     location = f"namespace {installation.namespace}"
     if not installation.deployments:
         loop = "" if installation.loop else ", without a loop"

@@ -52,7 +52,7 @@ class Query:
     excluded: frozenset[tuple[str, EntryType]] = frozenset()
 
     def matches(self, entry: RecordEntry) -> bool:
-        """Return whether an entry matches."""
+        """Return whether an entry meets all conditions except *limit*."""
         about = entry.about
         return (
             (not self.types or entry.type in self.types)

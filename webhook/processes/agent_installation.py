@@ -104,7 +104,7 @@ class Helm:
 
     @classmethod
     def find(cls, kubeconfig: Path, context: str, namespace: str, variables: Mapping[str, str]) -> "Helm | None":
-        """Return the helm on ``PATH``. None: unset, not installed."""
+        """Return the helm on ``PATH``, or None if it is not installed."""
         program = shutil.which("helm", path=variables.get("PATH"))
         return None if program is None else cls(program, kubeconfig, context, namespace, variables)
 

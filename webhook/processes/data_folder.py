@@ -122,7 +122,7 @@ def _check_on_the_way(folder: Path, path: Path) -> None:
 
 
 def name_of_owner(uid: int) -> str:
-    """Return the name of a user, with the uid."""
+    """Return name and uid of a user, or only the uid if the user has no name."""
     try:
         return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
     except KeyError:

@@ -162,7 +162,7 @@ class Server:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def wait(self) -> None:
-        """Wait until housekeeping stops by itself, which is a bug. Raises its error."""
+        """Wait until housekeeping, or answering other workers, stops by itself, which is a bug. Raises its error."""
         tasks = [task for task in (self._housekeeping, self._meeting) if task is not None]
         if tasks:
             ended_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

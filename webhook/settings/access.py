@@ -65,7 +65,7 @@ class AccessSettings(InstallationSettings):
     )
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings."""
+        """Yield a required client certificate without an accepted name."""
         yield from super().contradictions()
         if self.require_client_certificate and not self.admission_client_names:
             yield Contradiction(

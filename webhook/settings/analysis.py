@@ -108,7 +108,7 @@ class AnalysisSettings(Settings):
         return words
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings."""
+        """Yield a token for an endpoint without TLS, and namespaces of an unknown endpoint."""
         yield from super().contradictions()
         plain = [name for name, url in self._addresses.items() if url.startswith("http:")]
         if self.analysis_token_file is not None and plain:
@@ -129,7 +129,7 @@ class AnalysisSettings(Settings):
         return read_endpoints(self.analysis_endpoints)
 
     def analysis(self) -> AnalysisOptions:
-        """Return the permitted queries."""
+        """Return the permitted kinds and queries."""
         return AnalysisOptions(
             MappingProxyType(self._addresses),
             MappingProxyType(read_namespaces(self.analysis_endpoint_namespaces)),

@@ -113,7 +113,7 @@ class CertificateSettings(Settings):
         return name
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings."""
+        """Yield a certificate from both a Secret and files, and a certificate file without its key or vice versa."""
         yield from super().contradictions()
         if self.certificate_secret and self.tls_cert is not None:
             yield Contradiction(

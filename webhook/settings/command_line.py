@@ -28,7 +28,7 @@ class HubSettings(Settings):
 
     @property
     def kubeconfigs(self) -> tuple[Path, ...]:
-        """The files, as written."""
+        """Files of ``KUBECONFIG``. Relative paths are not resolved."""
         return split_kubeconfigs(self.kubeconfig)
 
     @property

@@ -80,7 +80,7 @@ class Settings(BaseModel):
         return tuple(name for name in cls.model_fields if name in names)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings. An area yields those of its bases first."""
+        """Yield settings that contradict each other. An area yields those of its bases first."""
         yield from ()
 
     @model_validator(mode="after")

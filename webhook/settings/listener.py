@@ -73,7 +73,7 @@ class ListenerSettings(Settings):
     handshake_seconds: Seconds = Field(default=3, gt=0, description="Timeout of a TLS handshake.")
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings."""
+        """Yield a page on a plain listener that is not on loopback, and a drain limit below the drain time."""
         yield from super().contradictions()
         if self.page_on_http and self.http_host not in LOOPBACK_HOSTS:
             yield Contradiction(

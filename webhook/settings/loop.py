@@ -91,7 +91,7 @@ class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, Analy
     )
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings."""
+        """Yield a leader Lease with the name of a reservation."""
         yield from super().contradictions()
         if self.lease_name.startswith(LEASE_PREFIX):
             yield Contradiction(
@@ -100,7 +100,7 @@ class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, Analy
             )
 
     def loop(self) -> LoopSettings:
-        """Return the settings of the controllers."""
+        """Return the settings of the controllers. Those that only the loop of a real hub has keep their defaults."""
         return LoopSettings(
             selection=self.selection(),
             removal=self.removal(),
@@ -119,7 +119,7 @@ class HubLoopSettings(ControllerSettings, NodeDisruptionSettings, HistorySetting
     """The loop over the API server of a hub."""
 
     def loop(self) -> LoopSettings:
-        """Return the settings of the controllers."""
+        """Return the settings of the controllers, with snapshots, concurrent writes and node disruption."""
         return replace(
             super().loop(),
             snapshots=SnapshotSettings(

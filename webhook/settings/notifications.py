@@ -78,7 +78,7 @@ class NotificationSettings(Settings):
         return check_url(url, "https://receiver.example.com/harbormaster")
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings."""
+        """Yield a receiver without a signing secret, or without Events to send."""
         yield from super().contradictions()
         if self.notifications_url and self.notifications_secret_file is None:
             yield Contradiction(
@@ -92,7 +92,7 @@ class NotificationSettings(Settings):
             )
 
     def notifications(self) -> NotificationOptions:
-        """Return the receiver and its Events."""
+        """Return the receiver of notifications and the reasons of Events to send."""
         return NotificationOptions(
             self.notifications_url,
             self.notifications_secret_file,

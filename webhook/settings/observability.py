@@ -94,7 +94,7 @@ class HistorySettings(Settings):
     )
 
     def history(self) -> HistoryOptions:
-        """Return the retention of the history."""
+        """Return the retention, the size limit and the write interval of the history."""
         return HistoryOptions(
             timedelta(days=self.history_days),
             self.history_megabytes * MEBIBYTE,

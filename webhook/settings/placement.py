@@ -53,7 +53,7 @@ class PlaceableSettings(InstallationSettings):
         return text
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings."""
+        """Yield lists of both allowed and blocked kinds."""
         yield from super().contradictions()
         if self.allowed_kinds.strip() and self.blocked_kinds.strip():
             yield Contradiction(

@@ -168,7 +168,7 @@ class SignInSettings(Settings):
         return scopes
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings."""
+        """Yield a provider without its required settings, and one file for both secrets."""
         yield from super().contradictions()
         if self.oidc_issuer_url:
             for name in _NEEDED:

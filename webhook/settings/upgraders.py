@@ -116,7 +116,7 @@ class UpgraderSettings(Settings):
         return check_url(url, "https://upgrader.example.com/operations")
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield contradictory settings."""
+        """Yield an upgrader URL without a signing secret, and a default back end that is not listed."""
         yield from super().contradictions()
         if self.handoff_url and self.handoff_secret_file is None:
             yield Contradiction(
@@ -130,11 +130,11 @@ class UpgraderSettings(Settings):
             )
 
     def hand_off(self) -> HandOffOptions:
-        """Return the external upgrader."""
+        """Return URL, signing secrets and authorities of the external upgrader. The URL is empty without one."""
         return HandOffOptions(self.handoff_url, self.handoff_secret_file, self.handoff_ca)
 
     def upgrader_options(self) -> UpgraderOptions:
-        """Return the options of back ends."""
+        """Return the back ends, the default one, and the interval and timeout of their calls."""
         return UpgraderOptions(
             tuple(dict.fromkeys(self.upgraders)),
             self.default_upgrader,

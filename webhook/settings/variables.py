@@ -57,7 +57,7 @@ def usual_data_folder(state_home: str) -> Path:
 
 
 def split_kubeconfigs(text: str) -> tuple[Path, ...]:
-    """Return the files of ``KUBECONFIG``."""
+    """Return the files that a value of ``KUBECONFIG`` lists, without empty entries."""
     return tuple(Path(name) for name in text.split(os.pathsep) if name)
 
 

@@ -80,7 +80,7 @@ def allocated() -> Allocated | None:
 
 
 def limit_allocator(environment: Mapping[str, str]) -> None:
-    """Set `LIMITS`, except those that the environment sets."""
+    """Set `LIMITS`, except those that the environment sets. A no-op without a recent glibc."""
     if _LIBRARY is None:
         return
     for name, value in LIMITS.items():

@@ -136,7 +136,7 @@ class FleetFacts:
 
 
 def fleet_status(facts: FleetFacts) -> FleetStatus:
-    """Return the status of a hub."""
+    """Return numbers of objects by state, and lists of the objects that need attention."""
     waiting = [item for run in facts.runs if (item := _waiting_run(run))]
     failing = [
         *map(_failing_cluster, filter(_is_failing, facts.clusters)),

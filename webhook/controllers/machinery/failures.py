@@ -90,7 +90,7 @@ class FailureReporter(Generic[K]):
             self._record(document, Event(failure_type(self._controller).rpartition("/")[2], message, "Warning"))
 
     def passed(self, key: K) -> None:
-        """Remove the report from the object."""
+        """Remove the failure from the object's status after a successful reconcile."""
         self._reported.pop(key, None)
         kind, name = self._concerned(key)
         if kind not in WITH_STATUS:

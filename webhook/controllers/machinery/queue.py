@@ -59,13 +59,13 @@ log = logging.getLogger(__name__)
 
 
 class _Phase(Enum):
-    """Phase of a key: in line at most once, with at most one worker."""
+    """Phase of a key: queued at most once, with at most one worker."""
 
     IDLE = auto()
     QUEUED = auto()
     RUNNING = auto()
     DIRTY = auto()
-    """Running, and added since. Goes back in line afterwards."""
+    """Running, and added since. Requeued afterwards."""
 
 
 @dataclass(slots=True)
@@ -162,7 +162,7 @@ class WorkQueue(Generic[K]):
         return max((time.monotonic() - line[0][1] for line in self._lines if line), default=0.0)
 
     def add(self, key: K) -> None:
-        """Put *key* in line."""
+        """Enqueue *key*, unless another shard owns it."""
         self._add(key, self._lines[0])
 
     def _add(self, key: K, line: deque[tuple[K, float]]) -> None:
@@ -181,7 +181,7 @@ class WorkQueue(Generic[K]):
             self._wake.set()
 
     def add_after(self, key: K, delay: timedelta) -> None:
-        """Put *key* in line after *delay*, unless its timer fires earlier."""
+        """Enqueue *key* after *delay*, unless its timer fires earlier."""
         if self.owns(key):
             self._set_timer(key, max(delay.total_seconds(), SHORTEST_REQUEUE_SECONDS))
 

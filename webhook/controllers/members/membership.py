@@ -75,7 +75,7 @@ def _of_report(change: ObjectDelta) -> Iterator[str]:
 
 
 def _of_namespace(change: ObjectDelta) -> Iterator[str]:
-    """Yield the member whose namespace has changed."""
+    """Yield the member whose namespace was created, deleted or changed. See `_orders`."""
     name = change.document["metadata"]["name"]
     if name.startswith(MEMBER_NAMESPACE_PREFIX) and change.touches(_orders):
         yield name.removeprefix(MEMBER_NAMESPACE_PREFIX)

@@ -224,7 +224,7 @@ class AdvisoryController:
 
 
 def acknowledgement(document: JsonObject) -> str:
-    """Return the annotation that acknowledges warnings."""
+    """Return the value of the annotation that acknowledges warnings, empty without it."""
     return annotation(document, ACKNOWLEDGE)
 
 

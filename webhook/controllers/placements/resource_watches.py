@@ -72,7 +72,7 @@ class _Watched:
         return not self.ours or (same and own.versions[0] in there.versions)
 
     def end(self, cache: Cache) -> None:
-        """Stop watching it."""
+        """Unsubscribe. If the watch is for placements only, stop it."""
         self.unsubscribe()
         if self.ours:
             cache.release(self.kind)

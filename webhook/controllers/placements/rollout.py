@@ -273,7 +273,7 @@ class RolloutController:
         return state.plan(self._now(), promised=promised, held=held, removal_needs_budget=needs_budget)
 
     def _holds(self, state: RolloutState) -> dict[str, Hold]:
-        """Return the held members of a placement."""
+        """Return the holds on members of a placement, empty if members are not reserved here."""
         if self._turns is None:
             return {}
         return {member: hold for member in state.clusters if (hold := self._turns.waits(member)) is not None}

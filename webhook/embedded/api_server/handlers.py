@@ -263,7 +263,7 @@ class _Api:
             return await self._patch_once(request, target, patch)
 
     async def _apply(self, request: web.Request, target: RequestInfo) -> web.Response:
-        """Answer a server-side apply."""
+        """Answer a server-side apply. Conflicting writes are retried unless it has a resource version."""
         if target.subresource:
             raise ApiError(415, f"the status of {target.kind.plural} does not accept {APPLY_PATCH} on this hub")
         if not request.query.get("fieldManager"):

@@ -66,7 +66,7 @@ class DefaultAnswer(TypedDict):
 
 
 def add_routes(api: Api) -> None:
-    """Serve both dry runs."""
+    """Serve ``/v1/validate`` and ``/v1/default``."""
 
     async def validate(request: web.Request) -> web.Response:
         body = await _read(api, request)

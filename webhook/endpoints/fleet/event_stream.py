@@ -50,7 +50,7 @@ class Change(TypedDict):
 
 
 def add_routes(api: Api, health: Health) -> None:
-    """Serve the stream."""
+    """Serve ``/v1/events`` until the process drains."""
     viewers: set[_Viewer] = set()
 
     async def events(request: web.Request) -> web.StreamResponse:

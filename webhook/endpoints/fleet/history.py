@@ -58,7 +58,7 @@ class History(_History, TypedDict):
 
 
 def add_routes(api: Api, history: HistoryService) -> None:
-    """Serve the list."""
+    """Serve ``/v1/history``."""
 
     async def every(request: web.Request) -> web.Response:
         check_names(request, *_PARAMETERS, lists=_LISTS)

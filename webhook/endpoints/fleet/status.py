@@ -9,7 +9,7 @@ from webhook.endpoints.http.responses import tagged
 
 
 def add_routes(api: Api) -> None:
-    """Serve the status."""
+    """Serve ``/v1/status``."""
     status = HubStatus(api.answers.advisor, api.answers.runs)
 
     async def current(request: web.Request) -> web.Response:

@@ -61,7 +61,7 @@ async def require_run(api: Api, request: web.Request, run: str) -> None:
 
 
 def add_routes(api: Api, members: MemberGateService, history: HistoryService) -> None:
-    """Serve both questions."""
+    """Serve ``/v1/gate/rollout`` and ``/v1/gate/cluster-update``."""
 
     async def rollout(request: web.Request) -> web.Response:
         body = await api.read(request, RolloutModel)

@@ -88,7 +88,7 @@ def requested_placements(body: ChangesModel) -> list[ObjectKey] | None:
 
 
 def requested_scope(body: RenderModel) -> RenderScope:
-    """Return the scope of a rendering."""
+    """Return the clusters to render, and whether unchanged objects are included."""
     return RenderScope(body.clusters, body.unchanged)
 
 

@@ -29,7 +29,7 @@ from webhook.endpoints.scheduling.plan_request import (
 
 
 def add_routes(api: Api) -> None:
-    """Serve both questions."""
+    """Serve ``/v1/plan`` and ``/v1/render``."""
 
     async def plan(request: web.Request) -> web.Response:
         body = await api.read(request, PlanModel)

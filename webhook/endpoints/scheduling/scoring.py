@@ -132,7 +132,7 @@ class FilterAnswer(TypedDict):
 
 
 def add_routes(api: Api, *, explain_only: bool = False) -> None:
-    """Serve the three questions, or only the last."""
+    """Serve ``/v1/explain`` and, unless *explain_only*, ``/v1/score`` and ``/v1/filter``."""
     advisor = api.answers.advisor
     continuation = api.continuation
 

@@ -28,7 +28,7 @@ BURST: Final = 20
 
 
 def add_routes(api: Api) -> None:
-    """Serve the description."""
+    """Serve ``/v1/openapi.json``, to callers without credentials as well."""
     document = (files("webhook") / "openapi.json").read_bytes()
     digest = hashlib.sha256(document).hexdigest()[:16]
     common = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
-    """Serve sign-in and sign-out."""
+    """Serve sign-in, its callback, the signed-in user and sign-out."""
     rate = settings.failed_logins_per_second
     callback_buckets = TokenBuckets(rate, max(1.0, rate))
     log_buckets = TokenBuckets(rate, max(1.0, rate))

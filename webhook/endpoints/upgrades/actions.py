@@ -56,7 +56,7 @@ class RetryAnswer(TypedDict):
 
 
 def add_routes(api: Api, orders: UpgradeOrders) -> None:
-    """Serve all actions."""
+    """Serve the actions on upgrade runs, gates and profiles."""
 
     async def start(request: web.Request) -> web.Response:
         return _order_response(await _carried_out(lambda: orders.start(_name(request), caller_of(request))))
@@ -105,7 +105,7 @@ def _name(request: web.Request) -> str:
 
 
 async def _body(api: Api, request: web.Request, model: type[ModelT]) -> ModelT:
-    """Read an optional body."""
+    """Read a body. A request without one gets the defaults of *model*."""
     return await api.read(request, model) if request.body_exists else model()
 
 

@@ -23,7 +23,7 @@ from webhook.endpoints.upgrades.plan_request import (
 
 
 def add_routes(api: Api, planner: HubUpgradePlanner) -> None:
-    """Serve both questions."""
+    """Serve ``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``."""
 
     async def plan(request: web.Request) -> web.Response:
         body = await api.read(request, UpgradePlanModel)

@@ -208,7 +208,7 @@ def _manager(proxy: str | None, trust: Mapping[str, Any]) -> urllib3.PoolManager
 
 
 def _cause(error: BaseException) -> Exception:
-    """Return the error of the operating system, TLS or the name service that the library's error wraps."""
+    """Return the error of the operating system, TLS or the name service that *error* wraps, else *error*."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and not isinstance(cause, HTTPError):

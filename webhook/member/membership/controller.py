@@ -284,7 +284,7 @@ class Membership:
         return then or None
 
     async def _beat(self) -> None:
-        """Collect the figures and report them."""
+        """Collect the figures and report them, unless the hub no longer wants the member to be joined."""
         figures = await self._collect()
         # Collecting may take seconds. The hub may have requested leaving, which a late "Joined" would contradict.
         if self._document is None or _state(self._document) != MemberState.JOIN:

@@ -253,7 +253,7 @@ async def record(
 
 
 def _listed(item: Manifest | RejectedManifest, items: Sequence[Manifest | RejectedManifest]) -> bool:
-    """Return whether *item* repeats another manifest."""
+    """Return whether *item* was rejected although another of *items* holds the same object."""
     return isinstance(item, RejectedManifest) and any(
         isinstance(other, Manifest) and other.identity == item.identity for other in items
     )

@@ -153,7 +153,7 @@ class Usage:
 
 
 def read_node(document: Mapping[str, Any]) -> _NodeCapacity:
-    """Return the relevant part of a node."""
+    """Return the resources of a node, and the labels that set its price."""
     status = status_of(document)
     labels = labels_of(document)
     return _NodeCapacity(

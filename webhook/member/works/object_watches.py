@@ -240,7 +240,7 @@ class AppliedObjects:
             self._wake(work, CHANGED_SECONDS)
 
     def changed(self, kind: Kind, event: WatchEvent) -> None:
-        """Enqueue the Works that hold an object."""
+        """Enqueue the Works that hold a changed object, or the Work of a deleted AppliedWork."""
         key = key_of(event.document)
         is_deleted = event.type is EventType.DELETED
         if kind == APPLIED_WORK:

@@ -59,7 +59,7 @@ class Rule:
 
     @property
     def group(self) -> str:
-        """The letter before the dash."""
+        """The part of the ID before the dash."""
         return self.id.partition("-")[0]
 
 

@@ -248,7 +248,7 @@ def _validate_fixed(new: UpgradeRunSpec, old: UpgradeRunSpec) -> Iterator[FieldE
 
 
 def _goal(upgrade: Upgrade) -> tuple[object, ...]:
-    """Return an upgrade in normalized form."""
+    """Return the upgrade in a form that is equal for equivalent upgrades."""
     images = upgrade.node_image or NodeImageChoice()
     return upgrade.type, (upgrade.kubernetes_version or "").removeprefix("v"), images
 
