@@ -248,7 +248,7 @@ class HistoryWriter:
         """Delete the ConfigMaps of the record that exceed a limit.
 
         Raises:
-            StoreError: The hub does not answer.
+            StoreError: The hub refuses a request or does not answer.
         """
         now = self._now()
         listing = await self._store.list(CONFIG_MAP, self._namespace, LABELS)

@@ -116,7 +116,9 @@ class NodeDraining:
         return drain_order.draining
 
     async def _tell_claim(self, name: str, order: Order, since: datetime) -> datetime | None:
-        """Report on the claim of a node why it is disrupted. Return its drain deadline. None: unlimited.
+        """Write the reason of a disruption and the drain deadline to the claim of a node. Return the deadline.
+
+        It is None without a claim, and for a drain without a time limit.
 
         The deadline on the claim counts only while the claim is being deleted, and only if it is not before the start
         of the drain. Otherwise it belongs to an earlier drain that was rolled back.

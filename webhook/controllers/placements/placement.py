@@ -384,7 +384,7 @@ class PlacementController:
         return [copy for copy in copies if copy["metadata"]["name"] == ref.name]
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete the snapshots of a placement that is being deleted, and release it when its Works are deleted."""
+        """Delete the snapshots of a placement whose deletion may proceed, and release it when it awaits no Work."""
         self._selectables.forget(ref)
         self._observer.needs_action(family.placement, ref, still=False)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:
@@ -474,7 +474,7 @@ def _records(snapshot: JsonObject) -> tuple[str, str]:
 
 
 def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) -> bool:
-    """Return whether a snapshot belongs to this very placement and lacks the label with its name."""
+    """Return whether a snapshot of this very placement lacks the label with its name, and is not being deleted."""
     uids = {owner_reference.get("uid") for owner_reference in dicts_at(snapshot, "metadata", "ownerReferences")}
     return label(snapshot, PARENT_PLACEMENT) != ref.name and uid_of(placement) in uids and not is_deleting(snapshot)
 

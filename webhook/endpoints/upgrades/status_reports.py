@@ -60,7 +60,7 @@ class UpgradeReport(UpgradeRequestStatus):
 
 
 def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unbound: bool) -> None:
-    """Serve the reports.
+    """Serve the reports of upgraders at ``/v1/upgrade/operations``.
 
     Args:
         api: Gets the route.

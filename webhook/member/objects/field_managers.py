@@ -26,7 +26,10 @@ _APPLY, _UPDATE = "Apply", "Update"
 
 
 def has_no_other_managers(live: JsonObject) -> bool:
-    """Return whether no other manager has fields of the object. Fields without a recorded manager do not count."""
+    """Return whether no other manager has fields of the object.
+
+    Fields without a recorded manager do not count, and neither do writes of the status subresource.
+    """
     return all(entry.get("manager") in _OURS for entry in _entries(live) if entry.get("subresource") != "status")
 
 
