@@ -77,6 +77,7 @@ API_ROUTES: Final = (
     "/v1/budgets/*",
     "/v1/budgets/calendar",
     "/v1/events",
+    "/v1/history",
     "/v1/openapi.json",
 )
 """Templates of all ``/v1`` routes."""

@@ -21,6 +21,7 @@ from webhook.endpoints.http.request_models import _CODES
 from webhook.processes.up import Up
 from webhook.server.app import AppDependencies, make_app
 from webhook.settings.programs import UpSettings
+from webhook.telemetry.metrics import API_ROUTES
 
 COMMITTED = Path(__file__).parents[3] / "webhook" / "openapi.json"
 AGAIN = "webhook/openapi.json is not what the models make: run `make openapi` and look at the difference"
@@ -49,6 +50,15 @@ async def test_every_route_is_described_and_every_described_path_is_a_route(tmp_
     routes = {resource.canonical for resource in app.router.resources()}
     ours = {route for route in routes if route.startswith(("/v1/", "/extender/"))}
     assert ours == set(document()["paths"])
+
+
+def test_requests_to_every_route_are_counted():
+    routes = [re.compile(re.escape(route).replace(r"\*", ".+")) for route in API_ROUTES]
+    assert [
+        operation.path
+        for operation in OPERATIONS
+        if operation.path.startswith("/v1/") and not any(route.fullmatch(operation.path) for route in routes)
+    ] == []
 
 
 def test_everything_described_is_used():
