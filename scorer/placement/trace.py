@@ -359,6 +359,8 @@ def _loss(run: ScheduleResult, trace: ClusterTrace) -> str:
         return "spec.policy.clusterNames no longer lists it"
     if not trace.binding.current:
         return "it was picked under an earlier policy, and the current policy has all requested clusters"
+    if trace.binding.state is not BindingState.BOUND:
+        return "the placement requests fewer clusters, and this one is not rolled out yet"
     return "the placement requests fewer clusters, and this one was recorded with the lowest score"
 
 

@@ -13,6 +13,7 @@ from scorer.api.meta import format_time
 from scorer.api.placement.placement import ClusterAffinity as ClusterAffinityModel
 from scorer.api.placement.placement import PreferredClusterSelector, PropertySorter
 from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement
+from scorer.api.values.quoting import format_count
 from scorer.columns import BoolColumn, IntColumn, QuantityColumn, RowColumn, round_half_away
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
@@ -80,7 +81,7 @@ class ClusterAffinityPlugin:
         """Return a rejection that names a failed check of each term, for up to three terms."""
         failures = [failures_of(term, cycle.fleet, row) for term in self.required]
         text = " or ".join(str(failure[0]) for failure in failures[:3])
-        more = f" (and {len(failures) - 3} more terms)" if len(failures) > 3 else ""
+        more = f" (and {format_count(len(failures) - 3, 'more term')})" if len(failures) > 3 else ""
         single = (
             failure[0].wanted
             for term, failure in zip(self.required, failures, strict=True)

@@ -15,6 +15,7 @@ from typing import Final
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus
 from scorer.api.meta import format_time
 from scorer.api.node_pool import DisruptionReason
+from scorer.api.values.quoting import format_count
 from scorer.node_budgets.budgets import allowance
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT
 from scorer.node_budgets.pool_view import PoolView
@@ -176,7 +177,7 @@ def describe(command: Command) -> str:
     message = f"{command.method} ({command.reason}): {command.decided} {_name_list(command.nodes)}"
     if command.replacements:
         pools = ", ".join(sorted({replacement.pool for replacement in command.replacements}))
-        message += f" by {len(command.replacements)} new of NodePool {pools}"
+        message += f" by {format_count(len(command.replacements), 'new node')} of NodePool {pools}"
     return f"{message}, which saves {command.savings:.4g} per hour" if command.savings > 0 else message
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from scorer.api.node_pool import CAPACITY_TYPE
+from scorer.api.values.quoting import format_count
 from scorer.node_disruption.cluster.requirements import ZONE, Allowed, is_of_provider, merged
 from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState, OfferingKey
 from scorer.prices import ON_DEMAND as ON_DEMAND
@@ -170,7 +171,7 @@ def missing_types_message(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot
     if not absent:
         return ""
     descriptions = [
-        f"{kind} in {zone} as {capacity_type} ({number} nodes)"
+        f"{kind} in {zone} as {capacity_type} ({format_count(number, 'node')})"
         for (kind, zone, capacity_type), number in absent.items()
     ]
     more = f" and {len(descriptions) - _MOST_NAMED} more" if len(descriptions) > _MOST_NAMED else ""

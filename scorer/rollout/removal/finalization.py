@@ -32,6 +32,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
     status_of,
 )
+from scorer.api.values.quoting import format_count
 from scorer.rollout.bindings import pending_reason
 from scorer.rollout.removal.deletion import is_member, is_removal_requested
 from scorer.rollout.removal.marks import REMOVED, is_marked_for_removal
@@ -107,7 +108,8 @@ def forgets_works(placement: Mapping[str, Any], namespace: Mapping[str, Any] | N
 def describe_remaining_works(remnants: Iterable[RemainingWorks]) -> str:
     """Return the first few clusters with their obstacles, in order, and the number of the others."""
     sorted_remnants = sorted(remnants, key=lambda remnant: (not remnant.has_obstacle, remnant.describe()))
-    more = f"; and {len(sorted_remnants) - _MOST_NAMED} more clusters" if len(sorted_remnants) > _MOST_NAMED else ""
+    rest = len(sorted_remnants) - _MOST_NAMED
+    more = f"; and {format_count(rest, 'more cluster')}" if rest > 0 else ""
     return "; ".join(remnant.describe() for remnant in sorted_remnants[:_MOST_NAMED]) + more
 
 

@@ -17,6 +17,7 @@ from tests.scorer.builders import (
     NODES,
     NOW,
     PREFERENCES,
+    SCHEDULED,
     UNSCHEDULED,
     bindings_for,
     has,
@@ -339,6 +340,18 @@ def test_a_kept_cluster_that_would_not_be_picked_today_says_why():
     assert items["a"]["binding"]["wouldStillMatch"] is False
     assert items["a"]["binding"]["wouldBeRefused"].startswith("HeartbeatStale: ")
     assert "would not be picked today" in items["a"]["summary"]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "cause"),
+    [
+        (held("a", SCHEDULED, affinity=9), "is not rolled out yet"),
+        (held("a", affinity=1), "was recorded with the lowest score"),
+    ],
+)
+def test_a_cluster_that_a_smaller_number_drops_says_why(dropped, cause):
+    items = by_name(explain(run(pick_n(1), [make_cluster("a"), make_cluster("b")], [dropped, held("b", affinity=5)])))
+    assert items["a"]["reason"] == f"Dropped: the placement requests fewer clusters, and this one {cause}"
 
 
 def test_pick_fixed():

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.api.values.quoting import printable
+from scorer.api.values.quoting import format_count, printable
 from scorer.staged_update.views.content_diff import ChangeKind
 from webhook.cli.planning.node_pools import effect_lines
 from webhook.cli.planning.output import (
@@ -121,7 +121,7 @@ def _differences(rendered: JsonObject, side: str = "live") -> Iterator[str]:
             count = _counted(len(group["objects"]), "object")
             title = f"{reference(entry)}: {count} on {_counted(len(group['clusters']), 'cluster')}"
             rest = len(lines) - _MOST_LINES
-            more = [f"# and {rest} more lines: harbormaster render -o diff"] if rest > 0 else []
+            more = [f"# and {format_count(rest, 'more line')}: harbormaster render -o diff"] if rest > 0 else []
             yield _folded(title, [_shortened_head(head), *lines[:_MOST_LINES], *more], "diff")
 
 

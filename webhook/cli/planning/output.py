@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.api.values.quoting import printable
+from scorer.api.values.quoting import format_count, printable
 from webhook.cli.errors import complain
 from webhook.cli.planning.run_output import changed_upgrades, print_runs
 from webhook.cli.text.output import print_line, print_table
@@ -225,7 +225,7 @@ def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
     if len(steps) > 1 or any(step["update"] for step in steps) or (steps and rollout["blocked"]):
         yield from (f"{step['step']}. {_step(step)}" for step in steps)
         if rollout["more"]:
-            yield f"   and so on, for {rollout['more']} more clusters"
+            yield f"   and so on, for {format_count(rollout['more'], 'more cluster')}"
     for removal in rollout.get("removals", ()):
         digest = f" (digest {removal['digest']})" if removal["digest"] else ""
         yield f"keeps its content: {removal['cluster']}: {removal['message']}{digest}"

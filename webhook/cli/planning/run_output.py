@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from scorer.api.unstructured.json_object import JsonObject
+from scorer.api.values.quoting import format_count
 from webhook.cli.text.output import print_line
 
 _SIGNS: Final = {"Added": "+", "Removed": "-", "Changed": "~"}
@@ -98,7 +99,8 @@ def _course(run: JsonObject) -> Iterator[str]:
     yield from _overrides(run)
     if (policy := run["failurePolicy"]) is not None:
         some = policy["maxFailures"]
-        failed = f"more than {some} clusters of a stage are" if some else "a cluster is"
+        verb = "is" if some < 2 else "are"
+        failed = f"more than {format_count(some, 'cluster')} of a stage {verb}" if some else "a cluster is"
         yield f"{policy['onFailure']} as soon as {failed} not done within {policy['clusterDeadline']}"
     assuming = ", assuming:" if run["assumptions"] else ""
     yield f"Earliest finish: {run['earliestFinish']}{assuming}"
@@ -146,7 +148,7 @@ def _content(content: JsonObject) -> Iterator[str]:
     for change in content["objects"]:
         yield from (f"  {line}" for line in _change(change))
     if content["more"]:
-        yield f"  and {content['more']} more objects"
+        yield f"  and {format_count(content['more'], 'more object')}"
 
 
 def _change(change: JsonObject) -> Iterator[str]:
@@ -157,7 +159,7 @@ def _change(change: JsonObject) -> Iterator[str]:
     for field in change["fields"]:
         yield f"    {field['path']}: {field['before'] or '(absent)'} -> {field['after'] or '(absent)'}"
     if change["more"]:
-        yield f"    and {change['more']} more fields"
+        yield f"    and {format_count(change['more'], 'more field')}"
 
 
 def _overrides(run: JsonObject) -> Iterator[str]:

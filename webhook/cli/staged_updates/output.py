@@ -10,6 +10,7 @@ import click
 from scorer.api.unstructured.documents import dicts_at
 from scorer.api.unstructured.json_object import JsonObject, format_time, parse_time
 from scorer.api.values.duration import format_duration
+from scorer.api.values.quoting import format_count
 from scorer.staged_update.orders import approval_command
 from scorer.staged_update.phase import RunWait
 from scorer.staged_update.views.overview import overview
@@ -118,7 +119,7 @@ def wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
         if wait["command"]:
             yield f"  {wait['command']}"
     if len(clusters) > MOST_CLUSTERS:
-        yield f"waits for {len(clusters) - MOST_CLUSTERS} more clusters"
+        yield f"waits for {format_count(len(clusters) - MOST_CLUSTERS, 'more cluster')}"
 
 
 def wait_times(wait: JsonObject, now: datetime) -> str:

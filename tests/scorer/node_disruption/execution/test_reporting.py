@@ -8,12 +8,13 @@ from scorer.node_disruption.execution.reporting import (
     Circumstance,
     NodePoolConditionReason,
     NodePoolEventReason,
+    describe,
     notes,
     pool_conditions,
 )
 from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from tests.builders.pod import make_pod
-from tests.builders.worker import NOW, drifted, make_cluster, make_pool_of, make_worker
+from tests.builders.worker import NOW, drifted, make_catalog, make_cluster, make_pool_of, make_worker
 
 SHUT = [{"nodes": "0"}]
 
@@ -126,3 +127,9 @@ def test_what_holds_a_node_is_told_with_what_it_is_wanted_for():
     decision, cluster = passed(make_pool_of(), make_worker("a", conditions=drifted()), guarded)
     found = notes(decision, cluster, {}, acts=True)
     assert any(each.reason == "DisruptionBlocked" and each.message.startswith("Drifted: ") for each in found)
+
+
+def test_a_replacement_is_counted_with_its_noun():
+    documents = [make_pool_of(), make_worker("a", conditions=drifted()), make_pod("web", "a", needs={"cpu": "3"})]
+    command = decide(make_cluster(*documents), make_catalog({"large": 1.0}), NOW).command
+    assert "replace a by 1 new node of NodePool general" in describe(command)

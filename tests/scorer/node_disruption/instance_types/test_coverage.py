@@ -9,7 +9,7 @@ def test_what_nodes_are_and_the_table_lacks_is_named():
     cluster = make_cluster(make_pool_of(), make_worker("a"), make_worker("b", "odd"), make_worker("c", "odd", pool="x"))
     assert missing_types_message(make_catalog({"large": 1.0, "odd": 1.0}), cluster) == ""
     found = missing_types_message(make_catalog({"large": 1.0}), cluster)
-    assert found.endswith("they lack types of existing nodes: odd in z1 as on-demand (1 nodes)")
+    assert found.endswith("they lack types of existing nodes: odd in z1 as on-demand (1 node)")
 
 
 def test_labels_of_a_provider_that_no_type_has_are_named():

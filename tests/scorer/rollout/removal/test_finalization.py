@@ -97,6 +97,11 @@ def test_the_message_names_the_obstacles_first_then_agents_that_are_away_and_cou
     )
 
 
+def test_a_single_further_cluster_is_counted_in_the_singular():
+    remnants = [remnant(make_work(OBSTACLE), cluster=name) for name in "abcdef"]
+    assert describe_remaining_works(remnants).endswith("; and 1 more cluster")
+
+
 def test_a_message_is_as_long_as_the_schema_allows_whatever_agents_write():
     remnants = [remnant(*[make_work("x" * 32768)] * 3, cluster=name) for name in "abcdef"]
     (condition,) = removal_status(deleted_placement(), remnants, NOW)["conditions"]

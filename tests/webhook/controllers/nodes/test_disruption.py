@@ -94,7 +94,7 @@ async def test_a_table_that_lacks_what_nodes_are_is_not_used(nodes, tmp_path):
         await process.play(passes=8)
     assert await nodes.names(NODE) == ["a"]
     assert (
-        "they lack types of existing nodes: large in z1 as on-demand (1 nodes)" in (await nodes.condition())["message"]
+        "they lack types of existing nodes: large in z1 as on-demand (1 node)" in (await nodes.condition())["message"]
     )
 
 
