@@ -48,13 +48,13 @@ def resolve(engine: str, name: str, platform: str = "") -> str:
 
 def _run(engine: str, name: str, *words: str) -> str:
     try:
-        done = subprocess.run([engine, *words], capture_output=True, text=True, check=False, timeout=_PULL_SECONDS)
+        result = subprocess.run([engine, *words], capture_output=True, text=True, check=False, timeout=_PULL_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ResolutionError(f"{name}: {engine} {words[0]}: {error}") from error
-    if done.returncode:
-        reason = " ".join(done.stderr.split())[-400:] or f"exit code {done.returncode}"
+    if result.returncode:
+        reason = " ".join(result.stderr.split())[-400:] or f"exit code {result.returncode}"
         raise ResolutionError(
             f"{name}: {engine} {words[0]}: {reason}. Set BUILD and BASE to images that {engine} can pull, or "
             "build with ENGINE=none, which pulls no image"
         )
-    return done.stdout
+    return result.stdout

@@ -185,9 +185,9 @@ class Builder:
                     ":".join(hidden_folders([PYTHON.parents[1]]) if built.on_machine else []),
                     *(str(layer), built.user, built.folder, *command),
                 ]
-                done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise BuildError(f"RUN {step.text}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+                result = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+            if result.returncode:
+                raise BuildError(f"RUN {step.text}: exit code {result.returncode}\n{result.stdout}{result.stderr}")
 
         return _with_layer(built, key, run)
 
@@ -233,9 +233,11 @@ def build(folder: Path, target: str = "", *, replaced: Mapping[str, str] | None 
             OSError: A file that a step copies does not exist.
     """
     check_machine()
-    given = {"BUILD": MACHINE, "BASE": MACHINE, "PYTHON": str(PYTHON), **arguments}
+    build_arguments = {"BUILD": MACHINE, "BASE": MACHINE, "PYTHON": str(PYTHON), **arguments}
     forget_old_layers()
-    return Builder(read_dockerfile(folder / "Dockerfile"), Context(folder, replaced or {}), given).build(target)
+    return Builder(read_dockerfile(folder / "Dockerfile"), Context(folder, replaced or {}), build_arguments).build(
+        target
+    )
 
 
 def files_of(built: Built, folder: Path) -> None:

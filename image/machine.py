@@ -225,7 +225,7 @@ def _open(layer: Path) -> None:
 
 
 def _run(*words: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env={"PATH": PATH, "LC_ALL": "C"})
-    if done.returncode and words[0] != "ldd":  # ldd fails if one of the files is static
-        raise MachineError(f"{words[0]}: exit code {done.returncode}: {done.stderr.strip()[:400]}")
-    return done.stdout
+    result = subprocess.run(words, capture_output=True, text=True, check=False, env={"PATH": PATH, "LC_ALL": "C"})
+    if result.returncode and words[0] != "ldd":  # ldd fails if one of the files is static
+        raise MachineError(f"{words[0]}: exit code {result.returncode}: {result.stderr.strip()[:400]}")
+    return result.stdout

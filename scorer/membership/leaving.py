@@ -76,10 +76,10 @@ def departure(
             return Departure(DepartureStage.CLEARING)
     elif _has_left(internal, expected):
         return Departure(DepartureStage.CLEARING)
-    left = parse_time(member["metadata"]["deletionTimestamp"]) + wait - now
-    if left <= timedelta():
+    remaining_time = parse_time(member["metadata"]["deletionTimestamp"]) + wait - now
+    if remaining_time <= timedelta():
         return Departure(DepartureStage.CLEARING, forced=True)
-    return Departure(DepartureStage.ASKED, left)
+    return Departure(DepartureStage.ASKED, remaining_time)
 
 
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:

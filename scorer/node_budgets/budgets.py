@@ -164,7 +164,7 @@ class BudgetSet(tuple[Budget, ...]):
         """
         moment = CronMinute.of(now)
         is_odd = moment.start >= LAST_YEARS or moment.start.year == MINYEAR
-        left = tuple(
+        minutes_left = tuple(
             [
                 reading.minutes_left(moment)
                 if reading.window is None or not (is_odd or reading.is_odd)
@@ -172,8 +172,8 @@ class BudgetSet(tuple[Budget, ...]):
                 for reading in self.readings
             ]
         )
-        active = tuple(index for index, minutes in enumerate(left) if minutes)
-        return ActiveBudgets(self, now, moment, is_odd, left, active)
+        active = tuple(index for index, minutes in enumerate(minutes_left) if minutes)
+        return ActiveBudgets(self, now, moment, is_odd, minutes_left, active)
 
 
 def parse_budgets(budgets: Iterable[Budget]) -> BudgetSet:

@@ -92,8 +92,8 @@ def lint_budgets(budgets: Sequence[Budget]) -> tuple[Lint, ...]:
 
 def _improves(fix: Iterable[JsonObject], lint: Lint, rules: Counter[str]) -> bool:
     """Return whether a correction has fewer findings, and no new ones."""
-    left = Counter(finding.rule for finding in _lints([Budget.read(document) for document in fix]))
-    return left <= rules - Counter([lint.rule])
+    rule_counts = Counter(finding.rule for finding in _lints([Budget.read(document) for document in fix]))
+    return rule_counts <= rules - Counter([lint.rule])
 
 
 def flow_style(budgets: Iterable[JsonObject]) -> str:

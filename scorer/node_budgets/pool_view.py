@@ -136,12 +136,12 @@ class PoolView:
 
     def as_of(self, instant: datetime) -> "PoolView":
         """Return the pool without the reservations that will have ended by *instant*."""
-        left = in_force(self.reserved, instant)
-        if len(left) == len(self.reserved):
+        remaining = in_force(self.reserved, instant)
+        if len(remaining) == len(self.reserved):
             return self
-        names, count = held_nodes(reservation for reservation in self.reserved if reservation not in left)
-        remaining_nodes = (self.held_nodes - names) | held_nodes(left)[0]
-        return replace(self, held_nodes=remaining_nodes, held_count=self.held_count - count, reserved=left)
+        names, count = held_nodes(reservation for reservation in self.reserved if reservation not in remaining)
+        remaining_nodes = (self.held_nodes - names) | held_nodes(remaining)[0]
+        return replace(self, held_nodes=remaining_nodes, held_count=self.held_count - count, reserved=remaining)
 
     def _counts(self, reservation: Reservation) -> bool:
         if isinstance(reservation.granted, int):

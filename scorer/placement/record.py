@@ -107,9 +107,9 @@ def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str,
         return TRUE, FULFILLED, f"found all clusters needed: {_clusters(schedule.selected_count)}"
     assert schedule.request is not None
     desired, counts = schedule.request.wanted or 0, unselected_counts(schedule)
-    judged = desired if schedule.missed else len(schedule.fleet)  # PickFixed judges the listed names only
+    evaluated_count = desired if schedule.missed else len(schedule.fleet)  # PickFixed judges the listed names only
     reason = ", ".join(f"{count} {category}" for category, count in counts.items())
-    turned_away = f"; {sum(counts.values())} of {judged} do not qualify: {reason}" if counts else ""
+    turned_away = f"; {sum(counts.values())} of {evaluated_count} do not qualify: {reason}" if counts else ""
     return FALSE, UNFULFILLED, f"found {schedule.selected_count} of {_clusters(desired)} needed{turned_away}"
 
 

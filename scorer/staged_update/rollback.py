@@ -66,8 +66,8 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
         state: State of the new run.
     """
     own = annotations_of(run)
-    spec_fields = {key: own[key] for key in _KEPT if key in own}
-    remaining = {key: text for key, text in spec_fields.items() if not text or not annotation_problem(key, text)}
+    copied_annotations = {key: own[key] for key in _KEPT if key in own}
+    remaining = {key: text for key, text in copied_annotations.items() if not text or not annotation_problem(key, text)}
     annotations = {ROLLBACK_OF: name_of(run), **remaining}
     if ON_FAILURE in own:  # an own annotation prevents the copy of Rollback from the strategy
         annotations[ON_FAILURE] = str(OnFailure.STOP)

@@ -165,8 +165,8 @@ def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, 
         member = members.get(name) or old_fleet.member(name)
         assert member is not None
         if member.metadata.deletion_timestamp is None:
-            left = member.metadata.model_copy(update={"deletion_timestamp": state.now})
-            members[name] = member.model_copy(update={"metadata": left})
+            metadata = member.metadata.model_copy(update={"deletion_timestamp": state.now})
+            members[name] = member.model_copy(update={"metadata": metadata})
     for name in changes.drained:
         if (drained := members.get(name) or old_fleet.member(name)) is not None:
             members[name] = _cordon(drained)

@@ -186,9 +186,9 @@ def _remaining(placement: JsonObject, hub: Changed, leaving: Mapping[str, set[st
 def _namespaces(homes: set[str], content: Mapping[ObjectKey, JsonObject | None]) -> Iterator[JsonObject]:
     """Yield the known namespaces, and those of ResourcePlacements that are not known: they must exist."""
     for home in sorted(homes):
-        known = content.get(ObjectKey(*NAMESPACE.group_kind, home), _UNKNOWN)
-        if known is not None:
-            yield known or {"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": {"name": home}}
+        namespace = content.get(ObjectKey(*NAMESPACE.group_kind, home), _UNKNOWN)
+        if namespace is not None:
+            yield namespace or {"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": {"name": home}}
 
 
 def _selected(placement: JsonObject, namespaces: DocumentInventory, state: HubState) -> set[str]:

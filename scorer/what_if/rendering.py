@@ -109,14 +109,14 @@ def with_kept_objects(before: Contents, after: Contents, hub: Changed) -> Conten
         new = after.get(identity)
         ends = new is None or is_deleting(new.placement)
         keeps_all = ends and _keeps_objects(content.placement, hub)
-        kept = {
+        kept_contents = {
             cluster: rendered_content
             for cluster, rendered_content in content.clusters.items()
             if (keeps_all or cluster in leaving) and rendered_content.problem is None
         }
-        if kept:
+        if kept_contents:
             new = new or PlacementContent(content.placement)
-            contents[identity] = replace(new, clusters={**kept, **new.clusters})
+            contents[identity] = replace(new, clusters={**kept_contents, **new.clusters})
     return contents
 
 
@@ -177,10 +177,10 @@ class _Renderer:
     ) -> Iterator[tuple[str, RenderedContent]]:
         """Yield the content of each cluster after a rollout of *group*. *keeps_overrides*: bindings keep their own."""
         present = dict(self.present(placement))
-        held = binding_states(bindings)
-        overrides = overrides_of_placement(self._state, placement, group, held)
+        bindings_by_cluster = binding_states(bindings)
+        overrides = overrides_of_placement(self._state, placement, group, bindings_by_cluster)
         contents: dict[_ContentKey, RenderedContent] = {}
-        for cluster, document in sorted(held.items()):
+        for cluster, document in sorted(bindings_by_cluster.items()):
             own = Overrides.of(spec_of(document)) if keeps_overrides else overrides.get(cluster, NO_OVERRIDES)
             binding = bound(dict(document), group.name, own)
             if not metadata_of(binding).get("creationTimestamp"):

@@ -403,7 +403,7 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
     facts = StagedUpdateFacts(now=state.now, members=_labels(state), requests=requests)
     if placement is None:
         return facts, ()
-    left = scheduled(state, placement)
+    schedule = scheduled(state, placement)
     groups = snapshot_groups(state.resource_snapshots_of(placement))
 
     def overrides(group: SnapshotGroup) -> Mapping[str, Overrides]:
@@ -412,12 +412,12 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
     facts = replace(
         facts,
         placement=placement,
-        policy_snapshots=left.policy_snapshots,
-        bindings=left.bindings,
+        policy_snapshots=schedule.policy_snapshots,
+        bindings=schedule.bindings,
         strategy=_find_document(state.strategies, text_at(spec, "stagedRolloutStrategyName"), namespace),
         groups=groups,
         overrides=overrides,
-        waits=_waits(state, left.bindings),
+        waits=_waits(state, schedule.bindings),
     )
     if text_at(spec, "resourceSnapshotIndex") or status(status_of(run), INITIALIZED):
         return facts, ()

@@ -234,8 +234,8 @@ class _Upgrades:
             if metadata.deletion_timestamp is not None or joined is None or joined.status != TRUE:
                 continue
             name = metadata.name
-            given = {"name": name, "labels": dict(metadata.labels), "annotations": dict(metadata.annotations)}
-            document: JsonObject = {"metadata": given}
+            own_metadata = {"name": name, "labels": dict(metadata.labels), "annotations": dict(metadata.annotations)}
+            document: JsonObject = {"metadata": own_metadata}
             windows = windows_of(document, self._windows, targets, selectors)
             yield name, read_member(document, windows, reported_inventory(document, requests.get(name, ())))
 

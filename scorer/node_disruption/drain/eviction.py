@@ -97,8 +97,8 @@ class EvictionLedger:
         return {**self._guards, **now}
 
     def _as_now(self, guard: PodGuard) -> PodGuard:
-        left = self._remaining(guard)
-        return guard if left == guard.disruptions_allowed else replace(guard, disruptions_allowed=left)
+        remaining = self._remaining(guard)
+        return guard if remaining == guard.disruptions_allowed else replace(guard, disruptions_allowed=remaining)
 
     def _remaining(self, guard: PodGuard) -> int:
         return max(0, self._spare(guard))

@@ -59,8 +59,8 @@ def surplus(
         is_protected = any(pod.active and pod.held.is_protected(now) for pod in node_pods)
         is_used = is_protected or any(pod.owner is not Owner.DAEMON_SET for pod in node_pods)
         assert node.claim is not None
-        left = lifetime_remaining(node.claim.created, node.claim.expire_after, now)
-        return is_used, is_protected, reschedule_cost(node_pods) * left, node.name
+        remaining_time = lifetime_remaining(node.claim.created, node.claim.expire_after, now)
+        return is_used, is_protected, reschedule_cost(node_pods) * remaining_time, node.name
 
     staying_nodes = sorted(_staying_nodes(node for node in nodes if node.claim), key=turn)
     return tuple(node.name for node in staying_nodes[: max(0, len(staying_nodes) - pool.replicas)])

@@ -260,9 +260,9 @@ class _Reporter:
         stall = find_stall(entries, self._expected[-1], leaving_bindings, creation_time)
         if stall is None:
             return None
-        left = stall.since + self._stalled_after + _unavailable_period(self._placement) - self._now
-        if left > timedelta():
-            return left
+        remaining_time = stall.since + self._stalled_after + _unavailable_period(self._placement) - self._now
+        if remaining_time > timedelta():
+            return remaining_time
         message = f"no progress since {format_time(stall.since)}. {stall.cluster}: {stall.why}"
         stalled_condition = placement_condition(self._placement, STALLED, TRUE, STALLED_REASON, message, stall.since)
         conditions.append(stalled_condition)

@@ -185,14 +185,16 @@ def judge(request: JsonObject, check: Check, observation: Observation, now: date
     if not is_met(check, observation):
         return _look(request, _status_with(request, FALSE, "NotMet", words, check, now), requeue_after=check.every)
     since = _success_time(request, check) or now
-    left = _hold(check) - (now - since)
-    if left <= timedelta():
+    remaining_time = _hold(check) - (now - since)
+    if remaining_time <= timedelta():
         suffix = f" for {format_duration(_hold(check))}" if _hold(check) else ""
         new_status = _status_with(request, TRUE, "Met", f"{words}{suffix}", check, now)
         approval = _condition(request, APPROVED, TRUE, PASSED, f"{words}{suffix}", now)
         return CheckResult(_status(request, (new_status, approval)), approves=True)
     message = f"{_aim(check)} since {format_time(since)}. The stage is approved at {format_time(since + _hold(check))}"
-    return _look(request, _status_with(request, TRUE, "Met", message, check, now), requeue_after=min(left, check.every))
+    return _look(
+        request, _status_with(request, TRUE, "Met", message, check, now), requeue_after=min(remaining_time, check.every)
+    )
 
 
 def awaits_request(run: JsonObject, request: JsonObject) -> bool:

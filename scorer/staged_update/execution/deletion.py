@@ -49,10 +49,12 @@ def execute_deletion(work: StagePass) -> None:
     for entry in clusters_of(stage):
         if status(entry, STARTED) != TRUE:
             _remove(work, entry)
-    left = [cluster_name(entry) for entry in clusters_of(stage) if status(entry, SUCCEEDED) != TRUE]
-    if left:
-        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-        work.set_run_progress(TRUE, "UpdateRunProgressing", f"removes the placement from {', '.join(left[:3])}{more}")
+    remaining_clusters = [cluster_name(entry) for entry in clusters_of(stage) if status(entry, SUCCEEDED) != TRUE]
+    if remaining_clusters:
+        more = f" and {len(remaining_clusters) - 3} more" if len(remaining_clusters) > 3 else ""
+        work.set_run_progress(
+            TRUE, "UpdateRunProgressing", f"removes the placement from {', '.join(remaining_clusters[:3])}{more}"
+        )
         work.waits.append(RECHECK)
         return
     work.record.set_condition(stage, PROGRESSING, FALSE, "StageUpdatingSucceeded", "")

@@ -343,13 +343,13 @@ def _is_too_late(work: StagePass, entry: JsonObject, problem: str) -> bool:
     start_time = since(entry, STARTED) or work.now
     age = work.now - start_time
     if work.policy is not None:
-        left = work.policy.deadline - age
-        if left <= timedelta():
+        remaining_time = work.policy.deadline - age
+        if remaining_time <= timedelta():
             problem_text = problem or "not available"
             message = f"missed its deadline of {int(work.policy.deadline.total_seconds())} s: {problem_text}"
             work.record.set_condition(entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", message)
             return True
-        work.waits.append(left)
+        work.waits.append(remaining_time)
     if age > STUCK_AFTER:
         work.stuck.append(cluster_name(entry))
     return False

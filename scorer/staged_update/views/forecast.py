@@ -130,9 +130,10 @@ class ForecastStage:
         """Batches of unfinished clusters: those in flight or next, those after them, and so on."""
         busy = [cluster.name for cluster in self.clusters if cluster.progress is ForecastProgress.UNDER_WAY]
         unstarted = [cluster.name for cluster in self.clusters if cluster.progress is ForecastProgress.TO_COME]
-        left = [*busy, *unstarted]
+        unfinished = [*busy, *unstarted]
         return [
-            left[at : at + self.planned.max_concurrency] for at in range(0, len(left), self.planned.max_concurrency)
+            unfinished[at : at + self.planned.max_concurrency]
+            for at in range(0, len(unfinished), self.planned.max_concurrency)
         ]
 
 
@@ -245,8 +246,8 @@ def _progress(entry: JsonObject) -> ForecastProgress:
     match status(entry, SUCCEEDED):
         case "":
             return ForecastProgress.UNDER_WAY if is_in_flight(entry) else ForecastProgress.TO_COME
-        case found:
-            return ForecastProgress.DONE if found == TRUE else ForecastProgress.FAILED
+        case outcome:
+            return ForecastProgress.DONE if outcome == TRUE else ForecastProgress.FAILED
 
 
 def _stage(record: StagedUpdateRecord, validation: Validated, at: int, clusters: _Clusters) -> ForecastStage:
@@ -273,8 +274,8 @@ def _tasks(
     for task in waits:
         previous = by_type.get(task.type, {})
         if task.type is StageTaskType.APPROVAL:
-            done = status(previous, REQUEST_APPROVED) == TRUE
-            yield ForecastTask(place, task.type, done, request=text_at(previous, "approvalRequestName"))
+            is_done = status(previous, REQUEST_APPROVED) == TRUE
+            yield ForecastTask(place, task.type, is_done, request=text_at(previous, "approvalRequestName"))
         else:
             wait = min(parse_wait_time(task.wait_time or "0s"), LONGEST_WAIT)
             yield ForecastTask(place, task.type, status(previous, WAIT_ELAPSED) == TRUE, wait=wait, until=begins + wait)

@@ -100,8 +100,8 @@ def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: MemberDetail, 
             return _gate(gate, f"after stage {earlier.name} of run {name}", detail, now)
         wait = earlier.after_stage_wait
         if wait is not None and wait.state is UpgradeState.RUNNING and wait.start_time is not None:
-            left = wait.seconds - (now - wait.start_time).total_seconds()
-            delay = timedelta(seconds=max(1.0, left))
+            remaining_seconds = wait.seconds - (now - wait.start_time).total_seconds()
+            delay = timedelta(seconds=max(1.0, remaining_seconds))
             return MemberAnswer(
                 MemberReason.NOT_ITS_TURN, f"run {name} waits after its stage {earlier.name}", detail, delay
             )

@@ -156,8 +156,8 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     if ignored:
         notes.append(f"ignored objects of other kinds: {_listed(ignored)}")
     documents = (*pools, *classes, *(entry.document for several in by_kind.values() for entry in several))
-    made = newest_heartbeat((entry.document for entry in by_kind[NODE.group_kind]), now)
-    return Dump(documents, tuple(notes), made, tuple(overlays))
+    creation_time = newest_heartbeat((entry.document for entry in by_kind[NODE.group_kind]), now)
+    return Dump(documents, tuple(notes), creation_time, tuple(overlays))
 
 
 def read_pools(files: Files, now: datetime) -> PoolChanges:

@@ -150,8 +150,8 @@ def _pending_message(placement: Mapping[str, Any]) -> str:
 
 def _message_of(placement: Mapping[str, Any], condition: str) -> str:
     """Return the message of a condition that is True, else an empty string."""
-    found = (each for each in placement["conditions"] if each["type"] == condition)
-    return next((str(each["message"]) for each in found if each["status"] == TRUE), "")
+    conditions = (each for each in placement["conditions"] if each["type"] == condition)
+    return next((str(each["message"]) for each in conditions if each["status"] == TRUE), "")
 
 
 def _conditions(conditions: Sequence[Mapping[str, Any]]) -> Iterator[Part]:

@@ -221,8 +221,8 @@ def _term(term: Mapping[str, Any]) -> str:
     words = []
     for expression in (term.get("labels") or {}).get("expressions", ()):
         observed = "absent" if expression["observed"] is None else repr(expression["observed"])
-        wanted = f"wanted {expression['op']} {', '.join(expression['want'])}".rstrip()
-        words.append(f"label {expression['key']} is {observed}, {wanted}")
+        requirement = f"wanted {expression['op']} {', '.join(expression['want'])}".rstrip()
+        words.append(f"label {expression['key']} is {observed}, {requirement}")
     words += (
         f"{entry['name']} {_reading(entry)}, wanted {_OPERATORS.get(entry['op'], entry['op'])} {entry['want']}"
         for entry in term.get("properties") or ()

@@ -122,10 +122,10 @@ def _differences(before: "SimulationResult", after: "SimulationResult") -> Itera
     """Yield each pool whose nodes or cost change. Times are those of the changed disruptions."""
     summaries = [{pool.pool: pool for pool in result.pools} for result in (before, after)]
     for name in sorted(summaries[0].keys() | summaries[1].keys()):
-        found = [_by_reason(result, name) for result in (before, after)]
+        disruptions = [_by_reason(result, name) for result in (before, after)]
         prices = [summary[name].price_after if name in summary else None for summary in summaries]
         counts = [summary[name].nodes_after if name in summary else 0 for summary in summaries]
-        if found[0] == found[1] and prices[0] == prices[1] and counts[0] == counts[1]:
+        if disruptions[0] == disruptions[1] and prices[0] == prices[1] and counts[0] == counts[1]:
             continue
         yield {
             "pool": name,
@@ -134,12 +134,12 @@ def _differences(before: "SimulationResult", after: "SimulationResult") -> Itera
             "disruptions": [
                 {
                     "reason": reason,
-                    "today": list(found[0].get(reason, {})),
-                    "changed": list(found[1].get(reason, {})),
-                    "first": min(found[1].get(reason, {}).values(), default=None),
-                    "last": max(found[1].get(reason, {}).values(), default=None),
+                    "today": list(disruptions[0].get(reason, {})),
+                    "changed": list(disruptions[1].get(reason, {})),
+                    "first": min(disruptions[1].get(reason, {}).values(), default=None),
+                    "last": max(disruptions[1].get(reason, {}).values(), default=None),
                 }
-                for reason in sorted(found[0].keys() | found[1].keys())
+                for reason in sorted(disruptions[0].keys() | disruptions[1].keys())
             ],
         }
 

@@ -254,8 +254,8 @@ class _Question(NamedTuple):
                 complain("rendering these files alone. To render on the hub of the current context, give --hub")
             objects = load_known(files)
             fields = FieldCheck.of(options.validation, objects)
-            document, given = render_files(objects, question, now=now, clock=clock, base=base)
-            planned = {item.identity for item in given}
+            document, proposed_objects = render_files(objects, question, now=now, clock=clock, base=base)
+            planned = {item.identity for item in proposed_objects}
             fields.check(item for item in objects if item.identity not in planned)
         else:
             default = connection.namespace if connection else DEFAULT_NAMESPACE
@@ -264,14 +264,14 @@ class _Question(NamedTuple):
             if options.deleted:
                 deletions = deleted_objects(options.deleted, namespace, default, hub, connection)
                 question = replace(question, deleted=run(deletions))
-            given = [*objects, *question.deleted]
+            proposed_objects = [*objects, *question.deleted]
             fields = FieldCheck.of(options.validation, objects)
             if connection is not None:
                 document = run(ask_to_render(connection, objects, question))
             else:
                 document = render_changes(hub, objects, question, now=now, clock=clock, base=base)
-        document = settled(document, given, fields, of_hub=connection is not None)
-        check_admission(document["admission"], given)
+        document = settled(document, proposed_objects, fields, of_hub=connection is not None)
+        check_admission(document["admission"], proposed_objects)
         return document
 
 

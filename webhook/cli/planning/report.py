@@ -38,8 +38,8 @@ class PlanReport(NamedTuple):
         if self.output == "sarif":
             from webhook.admission.catalogue import rule_texts
 
-            given = [item for item in objects if item.source.number]  # not the deletions
-            results = list(findings(document["admission"], given, self.texts))
+            written_objects = [item for item in objects if item.source.number]  # not the deletions
+            results = list(findings(document["admission"], written_objects, self.texts))
             print_document(sarif_log(results, rule_texts(), Path.cwd()), "json")
             return self._code(document)
         check_admission(document["admission"], objects)

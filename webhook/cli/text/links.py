@@ -107,5 +107,5 @@ def hyperlink(text: str, url: str) -> str:
 def urls_in(texts: Sequence[str], headers: Sequence[str] = ()) -> str:
     """Return the URLs of the words in a row, separated by commas."""
     kinds = [kind_of_column(header) for header in headers] or [""] * len(texts)
-    found = (link.url for text, kind in zip(texts, kinds, strict=True) for link in links_in(text, kind))
-    return ",".join(dict.fromkeys(found))
+    urls = (link.url for text, kind in zip(texts, kinds, strict=True) for link in links_in(text, kind))
+    return ",".join(dict.fromkeys(urls))
