@@ -108,7 +108,7 @@ class NodeSide:
     """Dependencies of node disruption besides the store.
 
     Args:
-        work: Evicts and deletes pods. None if nothing can be evicted.
+        work: Evicts and deletes pods. None: disabled, no command is executed.
         observer: Metrics hooks.
     """
 

@@ -71,12 +71,12 @@ class Loop:
 
     @property
     def idle(self) -> bool:
-        """Whether no key is queued or running, and no write is pending."""
+        """Whether no key is queued or running, and every reported status is stored."""
         return self._hub.idle and all(queue.idle for queue in self.queues.values())
 
     @property
     def idle_but_for_reports(self) -> bool:
-        """Whether no key is queued or running, except in controllers whose keys reports of members enqueue."""
+        """Whether no key is queued or running in any controller whose keys are not enqueued by member reports."""
         return all(self.queues[controller.name].idle for controller in self.controllers if not controller.takes_reports)
 
     async def run(self) -> None:

@@ -20,7 +20,7 @@ class ReconcileOutcome(StrEnum):
     ERROR = "error"
     """The reconcile failed or met a conflict. The key is retried with backoff or waits for a change."""
     REQUEUE = "requeue"
-    """Done for now. The controller requested a requeue."""
+    """Done for now. The controller requested a requeue, by its result or by a `RetryError`."""
 
 
 class Queue(Protocol):
@@ -57,7 +57,7 @@ class QueueObserver(Protocol):
         ...
 
     def retried(self, controller: str) -> None:
-        """Count one requeue after a failure."""
+        """Count one requeue after a failure or a `RetryError`."""
         ...
 
 

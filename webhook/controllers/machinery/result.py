@@ -9,7 +9,7 @@ from webhook.kube.ports import RetryError
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Delay until the key is requeued without an event. None: disabled. Zero: immediately, with backoff."""
+    """Delay until the key is requeued without an event. None: disabled. Zero or less: immediately, with backoff."""
 
     requeue_after: timedelta | None = None
 

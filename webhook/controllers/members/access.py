@@ -82,7 +82,8 @@ class MemberAccess:
             home: UID of the namespace that it was planned for.
 
         Raises:
-            ConflictError: The object has been created or deleted since it was read.
+            ConflictError: The object has been created, changed or deleted since it was read.
+            StoreError: The hub refused, or did not answer.
         """
         kind, key = repair.kind, key_of(repair.document)
         cached = self._cache.pop((kind, key), None)  # before the write: if that fails, the object is read again
@@ -98,7 +99,7 @@ class MemberAccess:
             raise ConflictError(str(error)) from error  # changed since it was read: the retry reads it again
 
     async def revoke(self, cluster: str, home: str) -> None:
-        """Delete the RoleBinding of a member's agent, which revokes its access.
+        """Delete the RoleBinding of a member's agent, which revokes its access. A missing one is not an error.
 
         Args:
             cluster: Name of the member.

@@ -62,7 +62,7 @@ POLL_CLEARING: Final = timedelta(seconds=5)
 
 
 def _of_member(change: ObjectDelta) -> Iterator[str]:
-    """Yield a changed member, unless only its status has changed, which this controller stores itself."""
+    """Yield a changed member, unless only its status or annotations without effect here have changed."""
     if change.touches(_orders):
         yield change.document["metadata"]["name"]
 
@@ -147,7 +147,13 @@ class MemberController:
         self._since = self._now()
 
     async def reconcile(self, name: str) -> Result:
-        """Make the hub's objects of one member match its MemberCluster, and its status match the agents' reports."""
+        """Make the hub's objects of one member match its MemberCluster, and its status match the agents' reports.
+
+        Raises:
+            RetryError: The member's namespace is being deleted, or the cache lacks an object that exists.
+            TerminalError: ``spec.identity`` cannot be granted access.
+            StoreError: The hub refused a request, or did not answer.
+        """
         member = self._hub.cache.get(MEMBER_CLUSTER, name)
         if member is None:
             self._heartbeats.pop(name, None)
@@ -280,7 +286,7 @@ class MemberController:
     async def _clear(self, cluster: str, namespace: JsonObject | None) -> bool:
         """Delete the member's Works after removing their finalizers, and delete its namespace.
 
-        Return whether the namespace is deleted.
+        Return whether the namespace no longer exists.
 
         The agent's access is revoked first. Works are deleted with the version that was read, so an agent that kept
         writing to one could block its own removal indefinitely.

@@ -151,7 +151,11 @@ class MemberReservations:
         return self._own(member, holder) is not None
 
     async def renew(self, member: str, holder: str) -> None:
-        """Renew a reservation if due. An expired one is not renewed."""
+        """Renew a reservation if due. An expired or released one is not renewed.
+
+        Raises:
+            StoreError: The reservation cannot be written now.
+        """
         own = self._own(member, holder)
         if own is None or not self._is_old(own):
             return

@@ -27,7 +27,7 @@ class NodeDisruptionObserver(Protocol):
         ...
 
     def ended(self) -> None:
-        """Clear the metrics at the end of a term: another process reports them."""
+        """Clear the metrics: the term has ended, or the cluster cannot be read."""
         ...
 
 

@@ -138,7 +138,10 @@ class NodeOrders:
         self._why = {name: reason for name, reason in self._why.items() if name in names}
 
     async def about(self, name: str, action: Callable[[], Awaitable[object]]) -> bool:
-        """Run an action on a node unless it is backed off. Return whether it succeeded."""
+        """Run an action on a node or claim unless it is backed off. Return whether it succeeded.
+
+        An error is logged and causes a backoff.
+        """
         if name in self._pauses:
             return False
         try:
@@ -189,7 +192,10 @@ class NodeOrders:
             self._planning.requeue_immediately()
 
     def _adopted(self) -> Iterator[tuple[str, str, Order]]:
-        """Yield the unmarked nodes that another client deletes and that still have pods, each with a command."""
+        """Yield the unmarked nodes that another client deletes, each with its UID and a command for its drain.
+
+        Nodes without a claim or without evictable pods are left out.
+        """
         for node in self._world.nodes():
             name = name_of(node)
             if is_marked(node) or not is_being_deleted(self._world, name) or self._world.claim_of(name) is None:
@@ -256,7 +262,7 @@ class NodeOrders:
             await self._commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
 
     async def _clear(self) -> None:
-        """Delete replacement claims whose command is no longer on any node, unless they have become nodes."""
+        """Delete replacement claims whose command is no longer on any node, unless pods may run on their nodes."""
         running = {order.id for order, _ in orders_on(self._world.nodes()).values()}
         for claim in self._world.cache.list(kinds.NODE_CLAIM):
             order = read_order(claim)

@@ -51,7 +51,7 @@ class PlanningPass:
         decision: The decision.
         views: The pools, with their reservations.
         waited: Command of an earlier decision that has been validated now. None: unset.
-        checked: Valid part of that command, or the failure.
+        checked: Valid part of that command, or the failure. None: unset, no validation was due.
         problem: Reason why the instance types are not used, or empty.
         uids: UIDs of the nodes, by name. A decision does not apply to a newer node of the same name.
     """

@@ -71,7 +71,7 @@ class KarpenterDetector:
 
     @property
     def due_in(self) -> timedelta:
-        """Time until the next poll."""
+        """Time until the next poll is due, 0 if it is."""
         return max(timedelta(), RIVAL_EVERY - timedelta(seconds=min(self._clock() - self._checked_at, 3600)))
 
     def invalidate(self) -> None:

@@ -45,7 +45,7 @@ Change = Callable[[JsonObject], JsonObject | None]
 
 
 class NodeCommands:
-    """Writes to nodes and claims.
+    """Writes to nodes and claims. All methods that write may raise `StoreError`.
 
     Args:
         world: The cached cluster.
@@ -60,7 +60,7 @@ class NodeCommands:
     async def mark(self, name: str, uid: str, order: Order) -> bool:
         """Set the taint and the annotation of a command on a node.
 
-        Return False if the node is deleted, or if another command or client has marked or tainted it.
+        Return False if the node no longer exists, or if another command or client has marked or tainted it.
 
         Args:
             name: Name of the node.
@@ -78,11 +78,11 @@ class NodeCommands:
         return await self._change(name, uid, change) is not None
 
     async def mark_deleted(self, name: str, uid: str, order: Order) -> bool:
-        """Mark a node that another client deletes, regardless of its taints. Return False if it is deleted."""
+        """Mark a node that another client deletes, regardless of its taints. Return False if it no longer exists."""
         return await self._change(name, uid, lambda node: mark_node(node, order)) is not None
 
     async def unmark(self, name: str, uid: str) -> None:
-        """Remove taint and annotation from a marked node, and its claim's condition. Other nodes are not changed."""
+        """Remove the condition from a node's claim, and taint and annotation from the node if it is marked."""
         claim = self._world.claim_of(name)
         if claim is not None:
             await self.set_condition(claim, "")
@@ -126,7 +126,7 @@ class NodeCommands:
         return document is None or is_deleting(document)
 
     async def delete(self, name: str, uid: str) -> None:
-        """Delete the claim of a drained node, or the node if it has no claim."""
+        """Delete the claim of a drained node, or the node if it has no claim. No-op if the name has another UID."""
         node = self._world.cache.get(kinds.NODE, name)
         if node is None or uid_of(node) != uid:
             return
@@ -141,7 +141,7 @@ class NodeCommands:
             await self._hub.delete(kinds.NODE_CLAIM, claim)
 
     async def _change(self, name: str, uid: str, change: Change) -> JsonObject | None:
-        """Change a node as stored: the cached one is trimmed. Return None if it was deleted or skipped.
+        """Change a node as stored: the cached one is trimmed. Return None if it is missing, recreated or skipped.
 
         Raises:
             NotServedError: The cluster does not serve nodes.
