@@ -42,6 +42,28 @@ def wait_for(hub: Cluster, reason: str, *words: str) -> JsonObject:
     return history(hub, *words, "--reason", reason)[0]
 
 
+def test_who_changed_what_is_on_record_once(own_hub: Cluster, serving: Service) -> None:
+    """Both hooks are called for a write. One that changes nothing, and one that is only tried out, are not recorded."""
+    jane = {"username": "jane", "groups": ["system:masters"]}
+    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": "quay"}
+    head = {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement"}
+    spec = {"resourceSelectors": [selector], "policy": {"placementType": "PickN", "numberOfClusters": 1}}
+    own_hub.request("POST", PLACEMENTS, {**head, "metadata": {"name": "quay"}, "spec": spec}, acting_as=jane)
+    for number, query in ((3, "?dryRun=All"), (2, ""), (2, "")):
+        patch = {"spec": {"policy": {"numberOfClusters": number}}}
+        path = f"{PLACEMENTS}/quay{query}"
+        own_hub.request("PATCH", path, patch, acting_as=jane, content_type="application/merge-patch+json")
+    own_hub.request("DELETE", f"{PLACEMENTS}/quay", acting_as=jane)
+    wait_for(own_hub, "PlacementDeleted", "crp/quay")
+    found = history(own_hub, "crp/quay", "--type", "action", "--by", "jane")
+    assert [(each["reason"], each["message"], each.get("count", 1)) for each in reversed(found)] == [
+        ("PlacementCreated", "created: PickN 1", 1),
+        ("PlacementChanged", "changed policy.numberOfClusters from 1 to 2", 1),
+        ("PlacementDeleted", "deleted", 1),
+    ]
+    assert history(own_hub, "--type", "action", "-q", "jane numberOfClusters quay") == [found[1]]
+
+
 def test_what_the_loop_tells_and_what_admission_refuses_stay_on_record(own_hub: Cluster, serving: Service) -> None:
     own_hub.request("POST", MEMBERS, member("dover"))
     told = wait_for(own_hub, "InternalMemberClusterCreated", "membercluster/dover")

@@ -36,9 +36,9 @@ from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.endpoints.http.services import Admittance
 from webhook.history.record import RecordSource
-from webhook.history.service import history_of
+from webhook.history.service import EventSinks, history_of
 from webhook.kube.cache.informer import Cache
-from webhook.processes.services import EventSinks, answers_of, services_of
+from webhook.processes.services import answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server

@@ -18,10 +18,10 @@ from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.endpoints.admission.authentication import Calls
 from webhook.endpoints.http.services import Admittance, Services
 from webhook.history.record import RecordSource
-from webhook.history.service import HistoryService, history_of
+from webhook.history.service import EventSinks, HistoryService, Record, history_of
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
-from webhook.processes.services import EventSinks, Record, answers_of, services_of
+from webhook.processes.services import answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.place import WorkerSockets

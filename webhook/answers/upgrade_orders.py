@@ -2,7 +2,8 @@
 
 An order is a change to an object, based on the version that was read. It is written with our own account, so the
 caller's rights are reviewed first, and admission judges the change as one of the caller: our own writes may bypass the
-hooks. A refused order on a run is recorded as an Event of the run, as the loop does for refusals of a run itself.
+hooks. For the same reason, an order is recorded in the history here, with its caller. A refused order on a run is
+recorded as an Event of the run, as the loop does for refusals of a run itself.
 
 Source: upgrade-runs.md 9, 10.2 and 12.
 """
@@ -20,7 +21,7 @@ from typing_extensions import TypedDict
 from scorer.api.event import Event
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_PROFILE, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject, first_mistake, format_time
-from scorer.api.names import OURS
+from scorer.api.names import REQUESTED_BY
 from scorer.api.unstructured.documents import (
     dicts_at,
     generation_of,
@@ -53,12 +54,11 @@ from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import judge, mutate
 from webhook.admission.rights import Rights
+from webhook.history.actions import AcceptedWrite
+from webhook.history.service import EventSinks
 from webhook.kube.listers.upgrades import HubUpgrades
 from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectError, Key, NotFoundError, Store
 from webhook.validation.framework.context import Context
-
-REQUESTED_BY: Final = OURS + "requested-by"
-"""Annotation of a ClusterUpgradeRun or ClusterUpgradeGate: the user who gave the last order over HTTP."""
 
 _ATTEMPTS: Final = 5
 _TOKEN_BYTES: Final = 8
@@ -99,7 +99,7 @@ class UpgradeOrders:
         rights: Reviews the rights that authors of runs need.
         admission: Returns the other inputs of admission rules besides the object. Called for each attempt of an order.
         now: The clock.
-        record: Records Events.
+        sinks: Receivers of Events and history entries.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class UpgradeOrders:
         rights: Rights,
         admission: Callable[[], Context],
         now: Callable[[], datetime],
-        record: Callable[[JsonObject, Event], None],
+        sinks: EventSinks,
     ) -> None:
         self._store = store
         self._upgrades = upgrades
@@ -118,7 +118,7 @@ class UpgradeOrders:
         self._rights = rights
         self._admission = admission
         self._now = now
-        self._record = record
+        self._sinks = sinks
 
     async def start(self, name: str, user: UserInfo) -> Ordered:
         """Start or restart a run. A run that is already started is refused. See `_order` for the errors."""
@@ -170,7 +170,9 @@ class UpgradeOrders:
         # Write the user first: a user without an answer is harmless, an answer without a user is not.
         requested_gate = await self._store.replace_metadata(UPGRADE_GATE, _requested(gate, user))
         answered_gate = {**requested_gate, "status": {**status_of(requested_gate), "conditions": conditions}}
-        return Ordered(True, await self._store.replace_status(UPGRADE_GATE, answered_gate))
+        stored_gate = await self._store.replace_status(UPGRADE_GATE, answered_gate)
+        self._sinks.history.note_write(AcceptedWrite(stored_gate, gate, "status"), _printable_name(user))
+        return Ordered(True, stored_gate)
 
     async def generate(self, name: str, user: UserInfo) -> Ordered:
         """Create the run of a profile for the current release, without starting it. See `_order` for the errors.
@@ -191,7 +193,9 @@ class UpgradeOrders:
         new_run = mutate(run, None, "CREATE").document
         await self._judge(UPGRADE_RUN, new_run, None, user)
         try:
-            return Ordered(True, await self._store.create(UPGRADE_RUN, new_run))
+            created_run = await self._store.create(UPGRADE_RUN, new_run)
+            self._sinks.history.note_write(AcceptedWrite(created_run), _printable_name(user))
+            return Ordered(True, created_run)
         except AlreadyExistsError:
             stored_run = await self._store.get(UPGRADE_RUN, Key(name_of(new_run)))
         if (other := label(stored_run, PROFILE_LABEL)) and other != name:
@@ -226,7 +230,9 @@ class UpgradeOrders:
             return Ordered(False, run)
         changed = _requested(with_spec(run, **patch["spec"]), user)
         await self._judge(UPGRADE_RUN, changed, run, user)
-        return Ordered(True, await self._store.replace(UPGRADE_RUN, changed))
+        stored_run = await self._store.replace(UPGRADE_RUN, changed)
+        self._sinks.history.note_write(AcceptedWrite(stored_run, run), _printable_name(user))
+        return Ordered(True, stored_run)
 
     @contextmanager
     def _telling(self, run: JsonObject, user: UserInfo) -> Iterator[None]:
@@ -235,7 +241,7 @@ class UpgradeOrders:
             yield
         except (UpgradeOrderRefusedError, InvalidObjectError) as error:
             message = f"order of {_printable_name(user)} refused: {error}"
-            self._record(run, Event("CommandRefused", shortened(message, LONGEST_TOLD), "Warning"))
+            self._sinks.record(run, Event("CommandRefused", shortened(message, LONGEST_TOLD), "Warning"))
             raise
 
     async def _get(self, kind: Kind, name: str, user: UserInfo) -> JsonObject:

@@ -54,7 +54,9 @@ SECTIONS: Final = {
         _LazyCommand("get", "objects.get", "Show objects."),
         _LazyCommand("describe", "objects.describe", "Show the details of objects and their Events."),
         _LazyCommand("tree", "objects.tree", "Show a placement with its clusters, bindings, Works and objects."),
-        _LazyCommand("history", "objects.history", "Show past decisions, rollouts, refusals and gate answers."),
+        _LazyCommand(
+            "history", "objects.history", "Show past decisions, rollouts, user actions, refusals and gate answers."
+        ),
         _LazyCommand("diff", "objects.diff", "Show what apply would change."),
         _LazyCommand("wait", "objects.wait", "Wait for a condition on one or more objects."),
         _LazyCommand("edit", "objects.edit", "Edit an object in your editor."),

@@ -191,6 +191,8 @@ _PARAMETERS: Final[JsonObject] = {
             ("ofName", "name", "Filter by the name of the object."),
             ("ruleOrReason", "reason", "Filter by reason or by rule of admission."),
             ("by", "by", "Filter by the user who caused the entry."),
+            ("entryId", "id", "Filter by the id of the entry."),
+            ("words", "q", "Filter by words. The entry contains all of them."),
         )
     },
     **{

@@ -1,12 +1,14 @@
-"""History entries for refusals and warnings of admission and of the gate."""
+"""History entries for actions of users, and for refusals and warnings of admission and of the gate."""
 
 from typing import Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL
 from scorer.api.meta import JsonObject
-from scorer.api.unstructured.documents import text_at
+from scorer.api.names import REQUESTED_BY
+from scorer.api.unstructured.documents import annotation, text_at
 from scorer.member_gate.answer import MemberAnswer, MemberGateAnswer
 from scorer.node_budgets.answer import GateAnswer, NodeBlocker, NodeGateAnswer, NodeInQuestion
+from webhook.history.actions import AcceptedWrite
 from webhook.history.entry import EntryType, InvolvedObject
 from webhook.history.service import HistoryService
 
@@ -15,30 +17,52 @@ _OF_PODS: Final = ("Pod ", "PodDisruptionBudget ")
 OPERATIONS: Final = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 
 
-def note_review(history: HistoryService, request: JsonObject, response: JsonObject) -> None:
-    """Record refusals and warnings of admission. A dry run changes nothing, and is not recorded.
+def note_review(history: HistoryService, hook: str, request: JsonObject, response: JsonObject) -> None:
+    """Record an answer of admission: a refusal, warnings, and the actions of an accepted write. A dry run is none.
 
     Args:
         history: The history.
+        hook: ``mutate`` or ``validate``. The mutating hook is called first, for the same write.
         request: ``request`` of the review, from the API server.
         response: ``response`` of the answer.
     """
-    warnings = response.get("warnings")
-    if (response["allowed"] and not warnings) or request.get("dryRun") is True:
+    if request.get("dryRun") is True:
         return
-    document = request.get("object") or request.get("oldObject")
-    history.note_review(
-        OPERATIONS.get(text_at(request, "operation"), "change"),
-        InvolvedObject(
-            text_at(request, "kind", "kind"),
-            text_at(request, "name") or text_at(document, "metadata", "name"),
-            text_at(request, "namespace"),
-        ),
-        text_at(request, "userInfo", "username"),
-        refused="" if response["allowed"] else text_at(response, "status", "message"),
-        rules=text_at(response, "auditAnnotations", "rules") or text_at(response, "status", "reason"),
-        warnings=tuple(warnings or ()),
+    warnings = response.get("warnings")
+    if not response["allowed"] or warnings:
+        document = request.get("object") or request.get("oldObject")
+        history.note_review(
+            OPERATIONS.get(text_at(request, "operation"), "change"),
+            InvolvedObject(
+                text_at(request, "kind", "kind"),
+                text_at(request, "name") or text_at(document, "metadata", "name"),
+                text_at(request, "namespace"),
+            ),
+            text_at(request, "userInfo", "username"),
+            refused="" if response["allowed"] else text_at(response, "status", "message"),
+            rules=text_at(response, "auditAnnotations", "rules") or text_at(response, "status", "reason"),
+            warnings=tuple(warnings or ()),
+        )
+    if response["allowed"] and hook == "validate":
+        _note_accepted(history, request)
+
+
+def _note_accepted(history: HistoryService, request: JsonObject) -> None:
+    """Record the actions of an accepted write.
+
+    A command over HTTPS is written by a service account of the installation, and is recorded with its caller by
+    `webhook.answers.upgrade_orders`.
+    """
+    document, old, by = request.get("object"), request.get("oldObject"), text_at(request, "userInfo", "username")
+    if history.is_own_account(by) and isinstance(document, dict) and annotation(document, REQUESTED_BY):
+        return
+    deleted = request.get("operation") == "DELETE"
+    write = AcceptedWrite(
+        document if isinstance(document, dict) and not deleted else None,
+        old if isinstance(old, dict) else None,
+        text_at(request, "subResource"),
     )
+    history.note_write(write, by)
 
 
 def without_pods(answer: GateAnswer) -> GateAnswer:

@@ -1,1 +1,1 @@
-"""History: decisions, rollouts, refusals and gate answers, kept for days in ConfigMaps of the hub."""
+"""History: decisions, rollouts, actions of users, refusals and gate answers, kept for days in ConfigMaps of the hub."""

@@ -1,7 +1,8 @@
 """One entry of the history, and its encoding as a line of JSON.
 
 Events of the loop are entries too, because an API server expires Events after an hour and deduplication drops the later
-notes of one reason. Refusals and warnings of admission and answers of the gate are recorded nowhere else.
+notes of one reason. Actions of users, refusals and warnings of admission, and answers of the gate are recorded nowhere
+else.
 """
 
 import hashlib
@@ -35,6 +36,7 @@ class EntryType(StrEnum):
 
     DECISION = "Decision"
     ROLLOUT = "Rollout"
+    ACTION = "Action"
     REFUSAL = "Refusal"
     WARNING = "Warning"
     GATE = "Gate"

@@ -26,6 +26,8 @@ class Query:
         name: Name of the object.
         reason: The reason, or one of several rule ids.
         by: The requesting user.
+        id: The id of one entry.
+        words: Words in lower case that the text of an entry must contain, in any order.
         since: Earliest last occurrence, inclusive.
         before: Latest last occurrence, exclusive.
         after: Sort key of the last entry on the previous page. Only older entries match.
@@ -42,6 +44,8 @@ class Query:
     name: str = ""
     reason: str = ""
     by: str = ""
+    id: str = ""
+    words: tuple[str, ...] = ()
     since: datetime | None = None
     before: datetime | None = None
     after: tuple[datetime, str] | None = None
@@ -64,11 +68,25 @@ class Query:
             and self.namespace in ("", about.namespace)
             and self.name in ("", about.name)
             and self.by in ("", entry.by)
+            and self.id in ("", entry.id)
             and (not self.reason or self.reason in entry.reason.split(","))
             and (self.since is None or entry.until >= self.since)
             and (self.before is None or entry.until < self.before)
             and (self.after is None or entry.place < self.after)
+            and (not self.words or _has_all(entry, self.words))
         )
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words of a search."""
+    return tuple(text.lower().split())
+
+
+def _has_all(entry: RecordEntry, words: Iterable[str]) -> bool:
+    about = entry.about
+    name = f"{about.namespace}/{about.name}" if about.namespace else about.name
+    text = f"{entry.type} {about.kind} {name} {entry.reason} {entry.by} {entry.message}".lower()
+    return all(word in text for word in words)
 
 
 def format_place(place: tuple[datetime, str]) -> str:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.event import Event
 from scorer.api.kinds import CONFIG_MAP
 from scorer.api.meta import JsonObject
+from webhook.history.actions import AcceptedWrite
 from webhook.history.entry import EntryType, InvolvedObject, RecordEntry
 from webhook.history.query import HistoryPage, Query, find
 from webhook.history.record import LABELS, RecordSource, Retention
@@ -73,6 +75,21 @@ class HistoryService:
         for warning in warnings:
             self.note(EntryType.WARNING, about, WARNED, f"{operation}: {warning}", by)
 
+    def note_write(self, write: AcceptedWrite, by: str) -> None:
+        """Record the actions of an accepted write. A user who writes nothing else leaves no entry.
+
+        Args:
+            write: The write.
+            by: The requesting user.
+        """
+        if self._writer is not None:
+            for action in write.actions():
+                self._writer.note(EntryType.ACTION, action.about, action.reason, action.message, by)
+
+    def is_own_account(self, user: str) -> bool:
+        """Return whether *user* is a service account in the namespace of the installation."""
+        return user.startswith(f"system:serviceaccount:{self._namespace}:")
+
     def note_event(self, document: JsonObject, event: Event) -> None:
         """Record an Event of *document*, timestamped now, if this process keeps a history."""
         if self._writer is not None:
@@ -105,6 +122,23 @@ class HistoryService:
         """Flush periodically until cancelled, if this process keeps a history."""
         if self._writer is not None:
             await self._writer.run()
+
+
+Record = Callable[[JsonObject, Event], None]
+"""Records Events."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventSinks:
+    """Sinks for the Events of a server.
+
+    Args:
+        record: Records Events.
+        history: History of this process.
+    """
+
+    record: Record
+    history: HistoryService
 
 
 def history_of(

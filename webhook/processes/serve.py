@@ -28,7 +28,7 @@ from webhook.admission.rights import AuthorRights
 from webhook.endpoints.http.services import Admittance
 from webhook.gate.instance_types import check_instance_types
 from webhook.history.record import RecordSource
-from webhook.history.service import history_of
+from webhook.history.service import EventSinks, history_of
 from webhook.kube.access.authentication import HubAuthorities, TokenReviewer
 from webhook.kube.access.authorization import HubAccessReviewer
 from webhook.kube.access.reviews import ReviewCounts
@@ -44,7 +44,7 @@ from webhook.kube.webhook_configurations.called_paths import HookCalls
 from webhook.kube.webhook_configurations.enforcement import EnforcementMonitor
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import freeze_heap
-from webhook.processes.services import EventSinks, answers_of, services_of
+from webhook.processes.services import answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates
 from webhook.server.near_end import CertificateExpiryMonitor

@@ -4,11 +4,8 @@ The services determine the kinds that the cache watches.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
-from scorer.api.event import Event
-from scorer.api.meta import JsonObject
 from webhook.access.ports import Authorizer
 from webhook.admission.removals import RemovalReviews
 from webhook.admission.rights import Rights
@@ -26,7 +23,7 @@ from webhook.answers.upgrade_reports import UpgradeReports
 from webhook.endpoints.http.services import Admittance, Answers, Services, Upgrades
 from webhook.gate.assembly import disruption_of
 from webhook.gate.metrics import PoolMetrics
-from webhook.history.service import HistoryService
+from webhook.history.service import EventSinks
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.upgrades import HubUpgrades
@@ -64,23 +61,6 @@ def answers_of(
     )
 
 
-Record = Callable[[JsonObject, Event], None]
-"""Records Events."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventSinks:
-    """Sinks for the Events of a server.
-
-    Args:
-        record: Records Events.
-        history: History of this process.
-    """
-
-    record: Record
-    history: HistoryService
-
-
 def services_of(
     answers: Answers,
     admittance: Admittance,
@@ -105,13 +85,13 @@ def services_of(
     pools = PoolMetrics(metrics.registry, disruption.nodes.views, answers.now)
     metrics.prepare_with(pools.prepare)
     metrics.watch_cache(cache.freshness, cache.shared_bytes)
-    upgrades = upgrades_of(answers, admittance.authorizer, cache, store, settings.default_upgrader, sinks.record)
+    upgrades = upgrades_of(answers, admittance.authorizer, cache, store, settings.default_upgrader, sinks)
     extender, removals = HubExtender(cache, settings, answers.now), RemovalReviews(answers.rights, store)
     return Services(answers, admittance, extender, disruption, upgrades, sinks.history, removals)
 
 
 def upgrades_of(
-    answers: Answers, authorizer: Authorizer, cache: Cache, store: Store, default_upgrader: str, record: Record
+    answers: Answers, authorizer: Authorizer, cache: Cache, store: Store, default_upgrader: str, sinks: EventSinks
 ) -> Upgrades:
     """Create the services that plan and order upgrade runs.
 
@@ -121,12 +101,12 @@ def upgrades_of(
         cache: Cache of the hub. The services add watches that they need, if the account may have them.
         store: The hub itself.
         default_upgrader: Back end of members that name none, as in the loop.
-        record: Records Events.
+        sinks: Receivers of Events and history entries.
     """
     windows = MaintenanceWindows(cache)
     upgrades = HubUpgrades.watching(cache, store, windows, default_upgrader)
     return Upgrades(
         planner=HubUpgradePlanner(cache, upgrades, windows, answers.now),
-        orders=UpgradeOrders(store, upgrades, authorizer, answers.rights, answers.admission, answers.now, record),
+        orders=UpgradeOrders(store, upgrades, authorizer, answers.rights, answers.admission, answers.now, sinks),
         reports=UpgradeReports(cache, store, answers.now),
     )

@@ -42,7 +42,7 @@ from webhook.embedded.storage.kinds import EmbeddedKinds
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.endpoints.http.services import Admittance, PageFacts
 from webhook.history.record import RecordSource
-from webhook.history.service import history_of
+from webhook.history.service import EventSinks, history_of
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
@@ -53,7 +53,7 @@ from webhook.notifications.notifier import notifier_of
 from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import freeze_heap
-from webhook.processes.services import EventSinks, answers_of, services_of
+from webhook.processes.services import answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.runtime.files import read_bounded
 from webhook.server.certificates import Certificates, own_leaves

@@ -9,7 +9,7 @@ from tests.webhook.endpoints.conftest import Clock, Port
 from tests.webhook.services import LISTENERS, OWNER, admit, make_server, make_services, unheard
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.cached import CachedContext
-from webhook.processes.services import Record
+from webhook.history.service import Record
 from webhook.runtime.clock import utc_now
 from webhook.settings.programs import ServerSettings
 

@@ -307,13 +307,13 @@ class BudgetsTool(FileTool):
 
 
 class HistoryTool(Tool):
-    """Show past decisions, rollouts, refusals and gate answers of the running hub, latest first."""
+    """Show past decisions, rollouts, user actions, refusals and gate answers of the running hub, latest first."""
 
     about: _Word = Field(
         default="", description="Only this kind or object, such as crp/NAME, rp/NAME or nodepool/NAME."
     )
     types: Annotated[
-        tuple[Literal["Decision", "Rollout", "Refusal", "Warning", "Gate", "Event"], ...], Field(max_length=6)
+        tuple[Literal["Decision", "Rollout", "Action", "Refusal", "Warning", "Gate", "Event"], ...], Field(max_length=7)
     ] = Field(default=(), description="Only entries of these types.")
     reason: _Word = Field(default="", description="Only entries with this reason or admission rule, such as C-02.")
     by: _Word = Field(default="", description="Only entries caused by this user.")

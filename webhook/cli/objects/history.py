@@ -19,26 +19,28 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
 from webhook.cli.text.output import print_document, print_table, with_urls
 from webhook.history.entry import EntryType, RecordEntry
-from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, HistoryPage, Query, find
+from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, HistoryPage, Query, find, words_of
 from webhook.history.record import LABEL, LABELS
 from webhook.runtime.clock import utc_now
 from webhook.settings.installation import NamespaceSettings
 
-HELP: Final = """Show past decisions, rollouts, refusals and gate answers.
+HELP: Final = """Show past decisions, rollouts, user actions, refusals and gate answers.
 
 The loop and the servers record their actions for some days in ConfigMaps in the namespace of the installation
 (HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Any user who may read these ConfigMaps sees everything.
 Entries of the last seconds may be missing.
 
 Without KIND, shows the entries of all objects. The table ends with the latest entry, -o json starts with it. Types are
-Decision (clusters that a placement gained and lost), Rollout (of placements and runs), Refusal and Warning (of
-admission), Gate (a disruption that was not allowed) and Event (any other Event of the loop).
+Decision (clusters that a placement gained and lost), Rollout (of placements and runs), Action (a user created, changed
+or deleted a placement, started, stopped or undid a run, approved, rejected, or confirmed a removal), Refusal and
+Warning (of admission), Gate (a disruption that was not allowed) and Event (any other Event of the loop).
 
 \b
 Examples:
   harbormaster history
   harbormaster history crp/payments --since 24h
   harbormaster history --type refusal --by jane
+  harbormaster history --type action -q canary    who approved the stage canary, among others
   harbormaster history --reason C-02              refusals by this rule
   harbormaster history nodepool/general --type gate -o json
 
@@ -62,6 +64,7 @@ class _HistoryFilter:
 
     Args:
         types: Types of entries. If empty, all types.
+        q: Words that entries contain.
         reason: Reason of entries, or the ID of a rule.
         by: User or controller that caused them.
         since: Maximum age. None: unlimited, the whole record.
@@ -71,6 +74,7 @@ class _HistoryFilter:
     """
 
     types: tuple[str, ...]
+    q: str
     reason: str
     by: str
     since: timedelta | None
@@ -79,7 +83,9 @@ class _HistoryFilter:
     installed_in: str | None
 
 
-@click.command("history", help=HELP, short_help="Show past decisions, rollouts, refusals and gate answers.")
+@click.command(
+    "history", help=HELP, short_help="Show past decisions, rollouts, user actions, refusals and gate answers."
+)
 @click.argument("words", nargs=-1, metavar="[KIND[/NAME] [NAME]]", shell_complete=tab("objects"))
 @grouped(
     "choice",
@@ -91,6 +97,7 @@ class _HistoryFilter:
         type=click.Choice([str(entry_type) for entry_type in EntryType], case_sensitive=False),
         help="Show only entries of this type. Repeatable.",
     ),
+    click.option("-q", default="", metavar="WORDS", help="Show only entries that contain all of these words."),
     click.option(
         "--reason",
         default="",
@@ -145,6 +152,7 @@ async def _history(hub: HubOptions, words: Sequence[str], choice: _HistoryFilter
         namespace=namespace if kind is None or kind.namespaced else "",
         reason=choice.reason,
         by=choice.by,
+        words=words_of(choice.q),
         since=None if choice.since is None else utc_now() - choice.since,
         limit=choice.limit,
     )

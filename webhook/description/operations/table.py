@@ -242,10 +242,11 @@ OPERATIONS: Final = (
         "/v1/history",
         "Fleet",
         "List the history",
-        "Returns decisions, rollouts, refusals and warnings of admission, answers of the gate, and Events of the "
-        "loop, as recorded by the loop and all servers. The last seconds of other processes may be missing. "
-        "Entries about objects of harbormaster's own kinds require the right to list those, and entries about "
-        "other objects the right to list ConfigMaps. Events of members and node pools are visible to every caller.",
+        "Returns decisions, rollouts, actions of users, refusals and warnings of admission, answers of the gate, and "
+        "Events of the loop, as recorded by the loop and all servers. The last seconds of other processes may be "
+        "missing. Entries about objects of harbormaster's own kinds require the right to list those, and entries "
+        "about other objects the right to list ConfigMaps. Events of members and node pools are visible to every "
+        "caller.",
         History,
         problems=(Problem.VALIDATION_FAILED,),
         tagged=True,
@@ -256,6 +257,8 @@ OPERATIONS: Final = (
             "ofName",
             "ruleOrReason",
             "by",
+            "entryId",
+            "words",
             "since",
             "before",
             "continue",

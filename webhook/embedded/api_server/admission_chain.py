@@ -30,6 +30,7 @@ from webhook.admission.review import for_headers, status_of
 from webhook.defaulting.defaulted import DefaultingContext
 from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import ApiError, causes
+from webhook.history.actions import AcceptedWrite
 from webhook.history.entry import InvolvedObject
 from webhook.history.service import HistoryService
 from webhook.validation.framework.context import Context
@@ -50,7 +51,7 @@ class WriteRules:
         patched: Whether the object is the result of a patch, not the body of the request.
         content: Schema of the objects, if only a stored definition has it.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
-        history: Records refusals and warnings. None: disabled.
+        history: Records refusals, warnings and actions of users. None: disabled.
     """
 
     context: Context
@@ -97,6 +98,7 @@ class WriteRules:
         warnings.extend(for_headers(judgement.warnings))
         self._note(operation, target, document, judgement, tuple(warnings))
         _check(target, judgement, document, tuple(warnings))
+        self._note_write(AcceptedWrite(document, before, target.subresource))
         return document, tuple(warnings)
 
     def _check_status(self, target: RequestInfo, document: JsonObject, old: JsonObject | None) -> None:
@@ -128,6 +130,7 @@ class WriteRules:
         warnings = tuple(for_headers(judgement.warnings))
         self._note("DELETE", target, old, judgement, warnings)
         _check(target, judgement, old, warnings)
+        self._note_write(AcceptedWrite(None, before))
         return warnings
 
     def _with_removals(
@@ -153,6 +156,10 @@ class WriteRules:
                 rules=judgement.rules or judgement.reason,
                 warnings=warnings,
             )
+
+    def _note_write(self, write: AcceptedWrite) -> None:
+        if self.history is not None:
+            self.history.note_write(write, self.context.user.username)
 
     def _with_defaults(self, kind: Kind, document: JsonObject) -> JsonObject:
         return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)

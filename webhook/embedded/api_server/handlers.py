@@ -69,7 +69,7 @@ def add_routes(
         context: Returns the inputs of admission rules for each request. Its user is the author.
         token: Token that a client must send as ``Authorization: Bearer``.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
-        history: Records refusals and warnings. None: disabled.
+        history: Records refusals, warnings and actions of users. None: disabled.
     """
     api = _Api(store, context, OwnerToken(token), staged_run_default_state, history)
     for path in (

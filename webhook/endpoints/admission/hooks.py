@@ -260,7 +260,7 @@ class ReviewHandler:
             return None
         mark_client_authenticated(self._app, client)
         self._record(call.hook, request, verdict["response"], seconds)
-        note_review(self._history, request, verdict["response"])
+        note_review(self._history, call.hook, request, verdict["response"])
         return encode(verdict)
 
     def handler(self, hook: Hook, judge: Judge | None = None, *, by_secret: bool = False) -> Handler:
@@ -411,7 +411,7 @@ class ReviewHandler:
             return self._refuse(503, "deadline", _TIMED_OUT)
         self._record(hook, review["request"], verdict["response"], now - start)
         if is_known:  # names that unauthenticated callers claim are not recorded
-            note_review(self._history, review["request"], verdict["response"])
+            note_review(self._history, hook, review["request"], verdict["response"])
         return web.Response(body=encode(verdict), headers=_JSON)
 
     async def _reviewed(

@@ -5,7 +5,8 @@ values that a user wrote. Entries about objects of other kinds are for callers w
 so could read the record itself.
 
 The path alone is enough for events of members and node pools, as for ``/v1/clusters`` and ``/v1/budgets``. It is not
-enough for refusals and warnings, nor for answers of the gate about a member, which name what disrupts it.
+enough for refusals, warnings and actions of users, nor for answers of the gate about a member, which name what disrupts
+it.
 """
 
 from collections.abc import Iterable
@@ -25,7 +26,7 @@ from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.query_parameters import check_names, instant, refuse, whole_number
 from webhook.endpoints.http.responses import tagged
 from webhook.history.entry import EntryType, HistoryEntry
-from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place
+from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place, words_of
 from webhook.history.service import HistoryService
 from webhook.kube.ports import StoreError
 
@@ -33,8 +34,8 @@ OPEN: Final[frozenset[Kind]] = frozenset({MEMBER_CLUSTER, NODE_POOL})
 """The kinds whose events every caller with access to the path sees."""
 LISTED: Final[frozenset[Kind]] = frozenset(OUR_KINDS) - OPEN
 """The kinds whose entries are shown to callers who may list them."""
-_WRITTEN: Final = (EntryType.REFUSAL, EntryType.WARNING)
-_TEXTS: Final = ("kind", "namespace", "name", "reason", "by")
+_WRITTEN: Final = (EntryType.REFUSAL, EntryType.WARNING, EntryType.ACTION)
+_TEXTS: Final = ("kind", "namespace", "name", "reason", "by", "id", "q")
 _LISTS: Final = ("type",)
 _PARAMETERS: Final = (*_LISTS, *_TEXTS, "since", "before", "continue", "limit")
 
@@ -77,6 +78,8 @@ def add_routes(api: Api, history: HistoryService) -> None:
             name=text("name"),
             reason=text("reason"),
             by=text("by"),
+            id=text("id"),
+            words=words_of(text("q")),
         )
         query = _restricted(query, await api.readable_kinds(request, {*OUR_KINDS, CONFIG_MAP}))
         try:

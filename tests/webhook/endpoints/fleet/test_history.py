@@ -5,7 +5,8 @@ from urllib.parse import quote
 import pytest
 import pytest_asyncio
 
-from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, PLACEMENT
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, PLACEMENT, UPGRADE_RUN
+from scorer.api.names import REQUESTED_BY
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import make_member, pick_n
@@ -43,8 +44,9 @@ async def caller(tmp_path_factory):
         await store.create(NODE_POOL, {**pool, "spec": SHUT})
         assert await owner.up.settled(PATIENCE_SECONDS)
         hook = f"/hooks/{owner.up.hook_secret_file.read_text(encoding='ascii').strip()}/validate"
-        for review in (asked("refused"), asked("rehearsed", dryRun=True), make_review()):
+        for review in (asked("refused"), asked("rehearsed", dryRun=True), make_review(), make_review(dryRun=True)):
             assert (await owner.ask("POST", hook, review)).status == 200
+        assert (await owner.ask("POST", hook.replace("validate", "mutate"), make_review())).status == 200
         nodes = owner.up.services.disruption.nodes
         await until(lambda: nodes.synced)
         question = {"pool": "general", "reason": "Drifted", "count": 1, "observed": {"total": 10}}
@@ -76,6 +78,10 @@ async def found(caller, query=""):
         pytest.param("?type=refusal", [("Refusal", "refused", "X-01")], id="not-what-was-only-rehearsed"),
         pytest.param("?reason=X-01", [("Refusal", "refused", "X-01")], id="rule"),
         pytest.param("?by=ann&type=refusal&type=gate", [("Refusal", "refused", "X-01")], id="user"),
+        pytest.param("?type=action", [("Action", "payments", "PlacementCreated")], id="accepted-once-and-no-rehearsal"),
+        pytest.param("?q=ANN+created+crp", [], id="a-word-that-no-entry-has"),
+        pytest.param("?q=ANN+created+payments", [("Action", "payments", "PlacementCreated")], id="words"),
+        pytest.param("?id=nothing", [], id="unknown-id"),
         pytest.param("?type=decision&limit=1", [("Decision", "web", "ClustersPicked")], id="decision"),
         pytest.param("?kind=ClusterResourcePlacement&name=web&reason=PlacementScheduled", [
             ("Rollout", "web", "PlacementScheduled")
@@ -114,6 +120,11 @@ async def test_a_mistake_in_the_query_is_named(caller, query, name):
     answer = await caller.ask("GET", HISTORY + query)
     assert answer.status == 422
     assert [each["pointer"] for each in answer.json["errors"]] == [f"/{name}"]
+
+
+async def test_one_entry_is_found_by_its_id(caller):
+    (refusal,) = (await caller.ask("GET", f"{HISTORY}?type=refusal")).json["items"]
+    assert (await caller.ask("GET", f"{HISTORY}?id={refusal['id']}")).json["items"] == [refusal]
 
 
 async def test_pages_follow_each_other(caller):
@@ -213,6 +224,8 @@ FILTERS = [
     "kind=ClusterResourceEnvelope",
     "reason=X-STRONGBOX",
     "by=mallory",
+    "q=hunter2",
+    "q=mallory+strongbox",
     "since=2000-01-01T00:00:00Z",
     "before=2999-01-01T00:00:00Z&by=mallory",
 ]
@@ -242,3 +255,43 @@ async def test_no_filter_shows_what_was_refused_of_envelopes(empty, query, autho
 
 async def test_nothing_is_told_without_credentials(caller):
     assert (await caller.anonymous().ask("GET", HISTORY)).status == 401
+
+
+RUN = {
+    "apiVersion": UPGRADE_RUN.api_version,
+    "kind": UPGRADE_RUN.kind,
+    "metadata": {"name": "k-1-31"},
+    "spec": {"state": "Run", "upgrade": {"type": "Full", "kubernetesVersion": "1.31.2"}},
+}
+OWN = "system:serviceaccount:harbormaster-system:harbormaster"
+
+
+@pytest.mark.parametrize(
+    ("by", "annotations", "is_noted"),
+    [
+        pytest.param(OWN, {REQUESTED_BY: "jane"}, False, id="command-over-https"),
+        pytest.param(OWN, {}, True, id="write-of-an-account-of-the-installation"),
+        pytest.param("mallory", {REQUESTED_BY: "jane"}, True, id="annotation-of-a-user"),
+    ],
+)
+async def test_a_command_over_https_is_noted_once_with_its_caller(empty, by, annotations, is_noted):
+    """Its review names our own account. Nobody else hides an action behind the annotation."""
+    hook = f"/hooks/{empty.up.hook_secret_file.read_text(encoding='ascii').strip()}/validate"
+    name = f"k-{len(by)}-{len(annotations)}"
+    run = {**RUN, "metadata": {"name": name, "annotations": annotations}}
+    group = {"group": UPGRADE_RUN.group, "version": "v1alpha1"}
+    more = {"kind": {**group, "kind": UPGRADE_RUN.kind}, "resource": {**group, "resource": UPGRADE_RUN.plural}}
+    review = make_review(name=name, object=run, userInfo={"username": by}, **more)
+    assert (await empty.ask("POST", hook, review)).json["response"]["allowed"]
+    items = (await empty.ask("GET", f"{HISTORY}?type=action&name={name}")).json["items"]
+    assert [each["by"] for each in items] == ([by] if is_noted else [])
+
+
+async def test_what_users_do_on_the_embedded_hub_is_noted(empty):
+    path = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
+    assert (await empty.ask("POST", path, make_placement("embedded", pick_n(2)))).status == 201
+    assert (await empty.ask("POST", f"{path}?dryRun=All", make_placement("rehearsed", pick_n(2)))).status == 201
+    assert (await empty.ask("DELETE", f"{path}/embedded")).status == 200
+    for name, reasons in (("embedded", ["PlacementDeleted", "PlacementCreated"]), ("rehearsed", [])):
+        items = (await empty.ask("GET", f"{HISTORY}?type=action&name={name}")).json["items"]
+        assert sorted((each["reason"], each["by"]) for each in items) == sorted((r, "harbormaster:up") for r in reasons)

@@ -27,7 +27,7 @@ from tests.webhook.controllers.upgrade_world import (
     upgrading,
 )
 from tests.webhook.controllers.world import pick_n
-from tests.webhook.endpoints.asking import assert_problem
+from tests.webhook.endpoints.asking import assert_problem, get
 from tests.webhook.endpoints.world_server import serving
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Access
@@ -106,6 +106,12 @@ async def ask(port, path, body=None):
     data = b"" if body is None else json.dumps(body).encode()
     async with port.dial() as connection:
         return await connection.post(path, data)
+
+
+async def actions_on(port, run):
+    """Return reason and author of the actions of users on a run, from the history."""
+    items = (await get(port, f"/v1/history?type=action&name={run}")).json["items"]
+    return [(each["reason"], each["by"]) for each in items]
 
 
 async def end(world, name):
@@ -376,6 +382,8 @@ async def test_a_run_is_started_stopped_and_skipped_through():
         started = await ask(port, "/v1/upgrade/runs/ordered:start")
         assert started.json == {"name": "ordered", "changed": True, "generation": 3, "state": "NotStarted"}
         assert annotation(run_of(world, "ordered"), REQUESTED_BY) == OWNER_NAME
+        actions = await actions_on(port, "ordered")
+        assert sorted(actions) == [("RunPartsSkipped", OWNER_NAME), ("RunStarted", OWNER_NAME)]
         await world.until(lambda: state(world, "ordered") == "Completed")
         assert states(world, "ordered") == {"t1": "Completed", "u1": "Skipped", "u2": "Completed", "v1": "Skipped"}
         late = assert_problem(await ask(port, "/v1/upgrade/runs/ordered:start"), "conflict", 409)
@@ -449,6 +457,7 @@ async def test_a_gate_is_answered():
         assert annotation(stored, REQUESTED_BY) == OWNER_NAME
         (said,) = [each for each in status_of(stored)["conditions"] if each["type"] == "Approved"]
         assert (said["status"], said["message"]) == ("True", "looks good")
+        assert await actions_on(port, "gated") == [("ApprovalGiven", OWNER_NAME)]
         again = await ask(port, f"/v1/upgrade/gates/{name}:approve")
         assert again.json["changed"] is False
         rejected = assert_problem(await ask(port, f"/v1/upgrade/gates/{name}:reject"), "conflict", 409)
