@@ -32,7 +32,7 @@ PART: Final = Part("page")
 IDLE_SECONDS: Final = 60
 IDLE_KILOBYTES: Final = 1_000
 SHIFT: Final = 0.05
-VIEWS: Final = ("fleet", "placement/crp/web", "cluster/member-0000", "runs", "budgets", "log")
+VIEWS: Final = ("fleet", "placement/crp/web", "cluster/member-0000", "runs", "budgets", "timeline")
 LEFT_ALONE: Final = ("fleet", "placement/crp/web")
 
 OBSERVE: Final = """

@@ -1,13 +1,13 @@
 /** The page: reads the API, follows its events, and shows the view that the address names. */
 
-import { address, beside, change as changeAddress, onAddress } from "./address.js";
+import { address, beside, change as changeAddress, onAddress, renew } from "./address.js";
 import { ApiError, SignInError, ask, askAll, follow, paced, placementPath } from "./api.js";
 import { BudgetsView, budgetsCard } from "./budgets.js";
 import { retime, serverNow, ticking } from "./clock.js";
 import { ClusterView } from "./cluster.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { FleetView, regionKey } from "./fleet.js";
-import { LogView } from "./log.js";
+import { HistoryView } from "./history.js";
 import { MapView } from "./map.js";
 import { PlacementView } from "./placement.js";
 import { PlacementsView } from "./placements.js";
@@ -30,7 +30,6 @@ const state = {
   placements: null,
   budgets: null,
   runs: null,
-  log: null,
   run: null, // the selected run in full
   cluster: null, // the cluster in the address in full
   selected: "", // the ref of the placement in the address, or the chosen default
@@ -49,7 +48,7 @@ const wanted = { clusters: new Wanted(), placements: new Wanted() };
 
 const signIn = new SignIn(() => {
   reopen();
-  for (const again of [askClusters, askPlacements, askDetail, askBudgets, askRuns, askCluster, askLog]) again.now();
+  for (const again of [askClusters, askPlacements, askDetail, askBudgets, askRuns, askCluster, askHistory]) again.now();
 });
 const fleet = new FleetView({ body: by("fleet-body"), sub: by("fleet-sub"), firstRows: () => (narrow.matches ? 6 : 25) });
 const map = new MapView({ body: by("map-body"), sub: by("map-sub") });
@@ -67,7 +66,7 @@ const run = new RunView({
   title: by("run-title"), sub: by("run-sub"), json: by("run-json"), body: by("run-body"), firstRows: () => (narrow.matches ? 6 : 10),
 });
 const cluster = new ClusterView({ title: by("cluster-title"), sub: by("cluster-sub"), json: by("cluster-json"), body: by("cluster-body") });
-const log = new LogView({ body: by("log-body"), sub: by("log-sub") });
+const past = new HistoryView({ body: by("history-body"), sub: by("history-sub"), json: by("history-json"), hub: () => state });
 const reference = new ReferenceView({ body: by("reference-body"), sub: by("reference-sub") });
 
 const search = new SearchView({
@@ -176,10 +175,10 @@ const RENDER = {
   cluster: renderCluster,
   runs: renderRuns,
   budgets: () => budgets.render(),
-  log: () => log.show(state.log),
+  timeline: () => past.render(),
   reference: () => reference.render(),
 };
-const TITLES = { fleet: "Fleet", placement: "Placements", cluster: "Cluster", runs: "Update runs", budgets: "Disruption budgets", log: "Admission log", reference: "Reference" };
+const TITLES = { fleet: "Fleet", placement: "Placements", cluster: "Cluster", runs: "Update runs", budgets: "Disruption budgets", timeline: "Timeline", reference: "Reference" };
 
 /** Show the view of the address, and nothing else. */
 function render() {
@@ -338,21 +337,15 @@ const askRun = paced(() => reading("/v1/runs/{ref}", async () => {
 }));
 
 const HISTORY = "/v1/history";
-const LOG = `${HISTORY}?type=Refusal&type=Warning&limit=500`;
 
-const askLog = paced(async () => {
-  if (!isShown("log")) return 0;
+const askHistory = paced(async () => {
+  if (!isShown("timeline")) return 0;
   try {
-    return await reading(HISTORY, async () => {
-      const { document, bytes } = await ask(LOG);
-      state.log = document;
-      if (isShown("log")) render();
-      return bytes;
-    });
+    return await reading(HISTORY, () => past.read());
   } catch (error) {
     if (error.status === 403) {
-      problem(HISTORY, ""); // said in place of the log
-      log.deny(error.message);
+      problem(HISTORY, ""); // said in place of the list
+      past.deny(error.message);
     }
     throw error;
   }
@@ -378,7 +371,7 @@ const LOOK_AT_ALL = 60000; // ms; a member that falls silent makes no event
 setInterval(() => {
   if (document.hidden) return;
   for (const view of [run.timeline, detail.timeline]) view.advance();
-  askLog();
+  askHistory();
 }, NOW_MOVES);
 
 setInterval(() => {
@@ -421,7 +414,8 @@ function select(ref) {
 let shown = address();
 
 /** What the address has come to name is read and shown; what it named before may wait. */
-onAddress(() => {
+onAddress((event) => {
+  renew();
   const { view, path, query } = address();
   const before = shown;
   shown = { view, path, query };
@@ -432,14 +426,17 @@ onAddress(() => {
   if (view !== before.view) {
     if (view === "placement") askDetail.now();
     if (view === "runs") askRun.now();
-    if (view === "log") askLog.now();
-    else problem(HISTORY, "");
+    if (view !== "timeline") problem(HISTORY, "");
     if (view === "reference") askReference.now();
+  }
+  if (view === "timeline") {
+    if (view !== before.view) askHistory.now();
+    else askHistory();
   }
   if (view === "budgets") askCalendars();
   render();
   if (view !== before.view || (view === "cluster" && path !== before.path)) arrive(view);
-  else if (path && path !== before.path && view !== "reference") bring(by(view === "runs" ? "run" : "placement-panel"));
+  else if (event && path && path !== before.path && view !== "reference") bring(by(view === "runs" ? "run" : "placement-panel"));
 });
 
 /** A reader who comes to a view by a link begins at its top; one who goes back, where they were. */
@@ -448,7 +445,7 @@ function arrive(view) {
   if (history.state?.top === undefined) by(`${HEADINGS[view]}-title`).focus({ preventScroll: true });
 }
 
-const HEADINGS = { placement: "placements", fleet: "fleet", cluster: "cluster", runs: "runs", budgets: "budgets", log: "log", reference: "reference" };
+const HEADINGS = { placement: "placements", fleet: "fleet", cluster: "cluster", runs: "runs", budgets: "budgets", timeline: "history", reference: "reference" };
 
 addEventListener("scrollend", () => history.replaceState({ ...history.state, top: scrollY }, ""));
 
@@ -584,5 +581,6 @@ narrow.addEventListener("change", () => {
 });
 
 if (!location.hash) history.replaceState(history.state, "", beside("fleet", ""));
+renew();
 render();
-for (const again of [askClusters, askPlacements, askBudgets, askRuns, askCluster, askLog, askReference]) again();
+for (const again of [askClusters, askPlacements, askBudgets, askRuns, askCluster, askHistory, askReference]) again();

@@ -107,7 +107,7 @@ export class ClusterView {
     this.whatif = new WhatIf({
       name: "What if this cluster were lost", label: "Show the effect",
       controls: h("p", {}, "Simulate the loss of this cluster and see where its placements would move. Nothing is written."),
-      question: () => ({ lost: [this.name] }),
+      question: () => ({ lost: [this.name] }), path: () => this.name, read: () => ({ lost: "true" }), take: () => {},
     });
     this.all = [
       this.facts,
@@ -149,6 +149,7 @@ export class ClusterView {
         ...(Number.isNaN(beat) ? [] : [" ", ticking(beat, "last heartbeat ", " ago")]));
     }
     if (isNews(this.body, "cluster")) this.body.replaceChildren(...this.all);
+    this.whatif.follow();
     showCommands(this.commands, ofCluster(cluster));
     this.showProperties(cluster);
     if (!isNews(this.facts, [cluster.name, cluster.upkeep, cluster.holds, cluster.placements, cluster.labels, cluster.taints, cluster.properties?.[VERSION]?.value])) return;

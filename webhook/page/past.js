@@ -1,5 +1,6 @@
 /** What lies behind and below a placement, read when it is unfolded: earlier decisions, its objects on a cluster, its YAML. */
 
+import { timelineOf } from "./address.js";
 import { ask, askText, placementPath } from "./api.js";
 import { ticking } from "./clock.js";
 import { h, pill } from "./dom.js";
@@ -62,8 +63,9 @@ function decision(run) {
 /** The last decisions on a placement, the latest first. */
 export async function decisions(ref) {
   const { document } = await ask(`${placementPath(ref)}/runs`);
-  if (!document.items.length) return [h("p", { class: "quiet" }, "No decisions recorded.")];
-  return [h("ol", { class: "log" }, document.items.map(decision))];
+  const whole = h("p", {}, h("a", { href: timelineOf(ref) }, "Timeline of this placement"));
+  if (!document.items.length) return [h("p", { class: "quiet" }, "No decisions recorded."), whole];
+  return [h("ol", { class: "log" }, document.items.map(decision)), whole];
 }
 
 function objectLine(object) {

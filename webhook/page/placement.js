@@ -167,7 +167,13 @@ export class PlacementView {
     this.whatif = new WhatIf({
       name: "What if",
       controls: h("div", { class: "whatif-controls" }, this.numberLabel, h("label", { for: "whatif-lost" }, "this cluster were lost ", this.lost)),
-      question: () => this.question(),
+      question: () => this.question(), path: () => this.ref,
+      read: () => ({ n: this.numberLabel.hidden ? "" : this.number.value.trim(), lost: this.lost.value }),
+      take: ({ n, lost }) => {
+        if (n) this.number.value = n;
+        if (lost && ![...this.lost.options].some((one) => one.value === lost)) this.lost.append(h("option", { value: lost }, lost));
+        this.lost.value = lost;
+      },
     });
   }
 
@@ -266,6 +272,7 @@ export class PlacementView {
     say(this.why, why);
     showCommands(this.commands, ofPlacement(placement, run));
     this.offerWhatIf(placement, isNew);
+    this.whatif.follow();
     this.showClusters();
     const clusters = clustersOf(placement, run);
     if (isNews(this.progress, clusters)) this.progress.replaceChildren(...progress(clusters));

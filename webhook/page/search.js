@@ -7,7 +7,7 @@ import { hasAll, terms } from "./selection.js";
 
 const MOST = 40;
 
-const VIEWS = [["Fleet", "fleet"], ["Placements", "placement"], ["Update runs", "runs"], ["Disruption budgets", "budgets"], ["Admission log", "log"], ["Reference", "reference"]];
+const VIEWS = [["Fleet", "fleet"], ["Placements", "placement"], ["Update runs", "runs"], ["Disruption budgets", "budgets"], ["Timeline", "timeline"], ["Reference", "reference"]];
 
 /** What can be found: `{ kind, name, note, to, words }`, in the order of its rank. */
 export function entries({ clusters, placements, runs, budgets, reference }) {

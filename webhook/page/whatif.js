@@ -1,11 +1,13 @@
 /**
  * What if: a request to `/v1/plan`, and the response as clusters before and after. Nothing is written.
  *
- * The plan is made by the engine that decides, for the hub as it is now.
+ * The plan is made by the engine that decides, for the hub as it is now. The question is in the address, so that a link asks
+ * it again.
  */
 
 import { ask } from "./api.js";
-import { href } from "./address.js";
+import { address, change, href } from "./address.js";
+import { serverNow } from "./clock.js";
 import { h } from "./dom.js";
 import { count, number } from "./format.js";
 import { localTimes, moment } from "./zone.js";
@@ -106,6 +108,11 @@ function limits(document) {
   ].filter(Boolean);
 }
 
+/** When the plan was made, and that the address repeats the question. */
+function planned() {
+  return h("p", { class: "detail" }, `Planned ${moment(serverNow())}. The address of this page plans it again.`);
+}
+
 /** A titled list of the rows of a plan; without rows, nothing. */
 function part(title, items, make) {
   if (!items.length) return [];
@@ -140,21 +147,47 @@ function answer(document) {
   ];
 }
 
-/** A request with its controls; `question()` returns the body of `/v1/plan`, or a promise of it. */
+/**
+ * A request with its controls; `question()` returns the body of `/v1/plan`, or a promise of it. `path()` returns the path of
+ * the address for the subject, `read()` the parameters for what the controls say, and `take(parameters)` sets the controls.
+ */
 export class WhatIf {
-  constructor({ name, controls, question, label = "Show the plan" }) {
-    this.question = question;
+  constructor({ name, controls, question, path, read, take, label = "Show the plan" }) {
+    Object.assign(this, { question, path, read, take });
     this.asked = 0;
+    this.followed = ""; // the parameters that were asked last
     this.button = h("button", { type: "submit", class: "act" }, label);
     this.result = h("div", { class: "whatif-result", "aria-live": "polite" });
-    this.form = h("form", { class: "whatif-form", "aria-label": name, onsubmit: (event) => { event.preventDefault(); this.ask(); } }, controls, this.button);
+    this.form = h("form", { class: "whatif-form", "aria-label": name, onsubmit: (event) => { event.preventDefault(); this.submit(); } }, controls, this.button);
     this.element = h("div", { class: "whatif" }, this.form, this.result);
   }
 
   /** Forget the last answer. */
   reset() {
     this.asked += 1;
+    this.followed = "";
     this.result.replaceChildren();
+  }
+
+  /** Ask what the controls say, and write it into the address. */
+  submit() {
+    const parameters = this.read();
+    this.followed = JSON.stringify(parameters);
+    change(parameters, this.path());
+    this.ask();
+  }
+
+  /** Ask what the address says, once. */
+  async follow() {
+    const { path, query } = address();
+    if (path !== this.path()) return;
+    const parameters = Object.fromEntries(Object.keys(this.read()).map((key) => [key, query.get(key) ?? ""]));
+    const text = JSON.stringify(parameters);
+    if (text === this.followed || !Object.values(parameters).some(Boolean)) return;
+    this.followed = text;
+    this.take(parameters);
+    await this.ask();
+    this.element.scrollIntoView({ block: "nearest" });
   }
 
   async ask() {
@@ -163,7 +196,7 @@ export class WhatIf {
     this.result.replaceChildren(h("p", { class: "quiet" }, "Planning…"));
     try {
       const { document } = await ask("/v1/plan", { body: await this.question() });
-      if (turn === this.asked) this.result.replaceChildren(...answer(document));
+      if (turn === this.asked) this.result.replaceChildren(...answer(document), planned());
     } catch (error) {
       if (turn === this.asked) this.result.replaceChildren(h("p", { class: "problem" }, `No plan: ${error.message}`));
     } finally {

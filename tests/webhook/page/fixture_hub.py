@@ -25,6 +25,8 @@ from tests.webhook.page.fixture_runs import rolling, sample_runs
 from webhook.answers.update_runs import run_detail, run_view
 from webhook.endpoints.http.query_parameters import page_of
 from webhook.endpoints.http.responses import tagged
+from webhook.history.entry import EntryType, read_entry
+from webhook.history.query import Query, find, parse_place, words_of
 
 PAGE = Path(__file__).parents[3] / "webhook" / "page"
 CSP = (
@@ -571,7 +573,7 @@ class FixtureHub:
         self.pools: list[BudgetedPool] = []
         self.runs: list[Json] = []
         self.log: list[Json] = []
-        """Refusals and warnings of the history, the latest first."""
+        """Entries of the history."""
         self.facts: dict[str, str] = {}
         """What the server writes into the page about itself."""
         self.revision = 8841
@@ -687,8 +689,18 @@ class FixtureHub:
             {"cluster": request.match_info["name"], "from": ago(0), "stepSeconds": 900, "series": []}
         )
 
-    async def _log(self, _: web.Request) -> web.Response:
-        return web.json_response({"items": self.log, "more": False, "kept": True})
+    async def _log(self, request: web.Request) -> web.Response:
+        asked = request.query
+        query = Query(
+            types=frozenset(EntryType(one.capitalize()) for one in asked.getall("type", [])),
+            **{name: asked.get(name, "") for name in ("kind", "namespace", "name", "reason", "by", "id")},
+            words=words_of(asked.get("q", "")),
+            after=parse_place(asked["continue"]) if asked.get("continue") else None,
+            limit=int(asked.get("limit", "200")),
+        )
+        entries = [entry for entry in map(read_entry, map(json.dumps, self.log)) if entry is not None]
+        page = find((), entries, query)
+        return web.json_response({**page.document(), "kept": True, "continue": page.token})
 
     async def _cluster(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -701,9 +713,13 @@ class FixtureHub:
         return self._part(request, {one["ref"]: one for one in self.placements}, "ref")
 
     async def _placement(self, request: web.Request) -> web.Response:
-        found = [p for p in self.placements if p["ref"] == request.match_info["ref"]]
+        ref = request.match_info["ref"]
+        found = [p for p in self.placements if p["ref"] == ref.removesuffix("/object")]
         if not found:
             return web.json_response({"title": "Not found", "status": 404, "detail": "no such placement"}, status=404)
+        if ref.endswith("/object"):
+            policy = {"placementType": found[0]["type"], "numberOfClusters": found[0]["wanted"]}
+            return web.json_response({"kind": found[0]["kind"], "spec": {"policy": policy}})
         item = copy.deepcopy(found[0])
         item["selectedResources"] = [
             {"group": "", "version": "v1", "kind": "Namespace", "name": "payments"},

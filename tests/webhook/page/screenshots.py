@@ -16,7 +16,7 @@ from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import ENTRY, FixtureHub, many, sample_pools, serving
 from tests.webhook.page.fixture_runs import sample_runs
 
-VIEWS: Final = ("fleet", "placement/crp/payments", "cluster/{cluster}", "runs", "budgets", "log")
+VIEWS: Final = ("fleet", "placement/crp/payments", "cluster/{cluster}", "runs", "budgets", "timeline")
 WIDTHS: Final = (1440, 390)
 SCHEMES: Final = ("light", "dark")
 LONGEST: Final = 3000

@@ -8,7 +8,7 @@ from tests.webhook.page.fixture_runs import sample_runs
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SIX = ("fleet?group=env&open=prod", "placement/crp/payments", "cluster/calmheron", "runs", "budgets", "log")
+SIX = ("fleet?group=env&open=prod", "placement/crp/payments", "cluster/calmheron", "runs", "budgets", "timeline")
 
 SHIFTS = """
 window.shifted = 0;

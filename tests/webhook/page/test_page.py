@@ -83,7 +83,7 @@ def broken(hub: FixtureHub) -> None:
         pytest.param(sample, "crp/audit", id="pick-all"),
         pytest.param(sample, "fleet?group=env&open=prod", id="fleet-in-groups"),
         pytest.param(sample, "placement?group=state&open=short", id="placements-in-groups"),
-        pytest.param(sample, "log", id="log"),
+        pytest.param(sample, "timeline", id="timeline"),
         pytest.param(empty, "fleet", id="empty-fleet"),
         pytest.param(long_names, "fleet?group=env", id="long-names-in-the-fleet"),
         pytest.param(long_names, "crp/payments", id="long-names"),
@@ -107,7 +107,7 @@ async def test_nothing_overlaps_and_everything_can_be_read(hub, open_page, scena
         measured = await opened.page.evaluate(MEASURE)
         seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
         assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
-        assert measured["texts"] > (8 if ref == "log" else 15)
+        assert measured["texts"] > (8 if ref == "timeline" else 15)
         if scenario is sample:
             assert measured["cut"] == [], f"{width} px"
     if scenario is not broken:  # the browser logs every 503 by itself
@@ -453,7 +453,7 @@ VIEW_TITLES = {
     "cluster/bravelion": ("Fleet", "#cluster-title"),
     "runs": ("Runs", "#runs-title"),
     "budgets": ("Budgets", "#budgets-title"),
-    "log": ("Admission", "#log-title"),
+    "timeline": ("Timeline", "#history-title"),
 }
 
 

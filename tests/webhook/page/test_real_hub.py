@@ -119,7 +119,7 @@ async def test_what_if_a_placement_wanted_another_number(up, tabs):
         assert stored["spec"]["policy"]["numberOfClusters"] == 2
         await page.get_by_label("it requested").fill("2")
         await page.get_by_role("button", name="Show the plan").click()
-        await expect(page.locator(".whatif-result")).to_have_text("Nothing would change.")
+        await expect(page.locator(".whatif-result p.callout")).to_have_text("Nothing would change.")
 
 
 async def test_what_is_behind_a_placement_is_read_when_it_is_unfolded(up, tabs):
@@ -134,7 +134,7 @@ async def test_what_is_behind_a_placement_is_read_when_it_is_unfolded(up, tabs):
         await expect(page.locator(".yaml")).to_contain_text("numberOfClusters: 2")
 
 
-async def test_what_admission_refuses_is_in_the_log(up, tabs):
+async def test_what_admission_refuses_is_in_the_timeline(up, tabs):
     """Asked over the interface of the hub, as kubectl and `harbormaster apply` do."""
     headers = {"Authorization": f"Bearer {up.token_file.read_text(encoding='ascii')}"}
     path = "/apis/placement.kubernetes-fleet.io/v1/clusterresourceplacements"
@@ -146,7 +146,7 @@ async def test_what_admission_refuses_is_in_the_log(up, tabs):
     ):
         assert answer.status == 422
     async with tabs.open() as page:
-        await page.goto(f"{up.http_url}/#log")
+        await page.goto(f"{up.http_url}/#timeline?type=refusal")
         entry = page.locator(".log > li", has_text="wrong")
         await expect(entry).to_contain_text("create ClusterResourcePlacement by")
         await expect(entry).to_contain_text("numberOfClusters")

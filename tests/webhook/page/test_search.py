@@ -75,6 +75,25 @@ async def test_a_question_mark_lists_the_shortcuts(open_page: Opener) -> None:
     await expect(page.locator("#shortcuts")).to_be_hidden()
 
 
+@pytest.mark.parametrize("width", [390, 320])
+async def test_a_phone_has_a_button_for_the_search(open_page: Opener, width: int) -> None:
+    """The line of the connection keeps its height, however long its text is."""
+    page = (await open_page("fleet", width=width)).page
+    heights = []
+    for words in ("live", "disconnected, retrying in 16 s"):
+        await page.evaluate("(words) => document.getElementById('live-text').replaceChildren(words)", words)
+        heights.append(await page.locator(".bar").evaluate("(bar) => bar.getBoundingClientRect().height"))
+    assert heights[0] == heights[1]
+    button = page.get_by_role("button", name="Search", exact=True)
+    box = await button.bounding_box()
+    assert box is not None
+    assert min(box["width"], box["height"]) >= 28
+    await button.click()
+    await page.keyboard.type("calmheron")
+    await page.keyboard.press("Enter")
+    await expect_address(page, "#cluster/calmheron")
+
+
 async def assert_readable(page: Page) -> None:
     for width, scheme in VIEWS:
         await show(page, width, scheme)

@@ -124,8 +124,8 @@ async def test_the_version_of_a_cluster_is_that_of_its_agent_without_an_upgrader
 
 async def test_a_viewer_without_the_right_to_the_history_is_told_so(hub: FixtureHub, open_page: Opener) -> None:
     hub.failing = {"/v1/history": 403}
-    page = (await open_page("log", settle=False)).page
-    await expect(page.locator("#log-body")).to_contain_text("You may not read the history: 403")
+    page = (await open_page("timeline", settle=False)).page
+    await expect(page.locator("#history-body")).to_contain_text("You may not read the history: 403")
     await expect(page.locator("#problems")).to_be_empty()
 
 
@@ -157,9 +157,9 @@ MISTAKES = [
 async def test_the_log_has_a_line_per_mistake_and_links_to_the_rules(hub: FixtureHub, open_page: Opener) -> None:
     message = f'create: ClusterResourcePlacement "web" is invalid: [{", ".join(MISTAKES)}]'
     hub.log = [ENTRY | {"message": message, "reason": "A-02,P-25"}]
-    page = (await open_page("log")).page
+    page = (await open_page("timeline")).page
     assert await texts(page.locator(".log .mistakes li")) == MISTAKES
-    await expect(page.locator("#log-body")).to_contain_text("schema or CEL rules")
+    await expect(page.locator("#history-body")).to_contain_text("schema or CEL rules")
     await page.get_by_role("link", name="P-25").click()
     await expect_address(page, "#reference/P-25")
     await expect(page.locator(".term-named")).to_contain_text("numberOfClusters")
@@ -201,7 +201,7 @@ async def test_a_link_to_a_placement_opens_at_the_placement_on_a_phone(open_page
     await expect(page.locator("#placement-title")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize("view", ["fleet", "placement", "runs", "budgets", "log"])
+@pytest.mark.parametrize("view", ["fleet", "placement", "runs", "budgets", "timeline"])
 async def test_the_first_tab_leads_to_the_start_of_the_page(hub: FixtureHub, open_page: Opener, view: str) -> None:
     """A fragment that is the id of an element would be where the browser starts."""
     page = (await open_page(view)).page

@@ -1,13 +1,11 @@
 """What is chosen in a view is in its address: search, filters, order, groups, the label of the map."""
 
-import re
-
 import pytest
 from playwright.async_api import Request, expect
 
 from tests.waiting import until
 from tests.webhook.page.conftest import SHORTEST_PAUSE, expect_address, texts
-from tests.webhook.page.fixture_hub import ENTRY, make_cluster, placement_item
+from tests.webhook.page.fixture_hub import make_cluster, placement_item
 from tests.webhook.page.fixture_runs import sample_runs
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -156,27 +154,6 @@ async def test_runs_and_pools_keep_their_filter(hub, open_page):
     await page.get_by_role("searchbox").fill("")
     await expect(page.locator("#runs-panel .placements a")).to_have_count(len(hub.runs))
     await expect_address(page, "#runs")
-
-
-async def test_the_admission_log_says_who_what_and_by_which_rule(hub, open_page):
-    about = {"kind": "ResourcePlacement", "name": "db", "namespace": "shop"}
-    warned = ENTRY | {"type": "Warning", "by": "bob", "reason": "Warned", "object": about, "count": 3}
-    hub.log = [warned, ENTRY]
-    opened = await open_page("log")
-    page = opened.page
-    shown = page.locator(".log > li")
-    await expect(shown).to_have_count(2)
-    await expect(shown.nth(1)).to_contain_text(
-        re.compile(r"refused.*web.*create ClusterResourcePlacement by alice.*numberOfClusters.*by rule P-25", re.DOTALL)
-    )
-    await page.get_by_label("Rule").select_option("P-25")
-    await expect(shown).to_have_count(1)
-    await expect_address(page, "#log?rule=P-25")
-    await page.get_by_role("button", name="clear").click()
-    hub.log = [ENTRY | {"object": about | {"name": "<b>new</b>"}}, *hub.log]
-    await expect(shown).to_have_count(3)  # it has no events: the page asks again
-    await expect(shown.first).to_contain_text("<b>new</b>")
-    await opened.assert_quiet()
 
 
 async def bytes_of(requests: list[Request]) -> int:

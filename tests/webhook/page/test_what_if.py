@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import Opener, texts
+from tests.webhook.page.conftest import Opener, expect_address, texts
 from tests.webhook.page.fixture_hub import PAGE, FixtureHub, Json
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -91,3 +91,44 @@ async def test_an_incomplete_plan_does_not_say_that_nothing_changes(hub: Fixture
     page = (await open_page("cluster/bravelion")).page
     await page.get_by_role("button", name="Show the effect").click()
     await expect(page.locator("#cluster-panel .whatif-result p.callout")).to_have_text("No change is known.")
+
+
+async def test_a_question_is_in_the_address_which_asks_it_again(hub: FixtureHub, open_page: Opener) -> None:
+    hub.plan = plan()
+    opened = await open_page("placement/crp/payments?state=available")
+    page, asked = opened.page, []
+    page.on("request", lambda request: asked.append(request.post_data_json) if "/v1/plan" in request.url else None)
+    await page.get_by_label("it requested").fill("7")
+    await page.get_by_label("this cluster were lost").select_option("bravelion")
+    await page.get_by_role("button", name="Show the plan").click()
+    await expect(page.locator(".whatif-result p.callout")).to_be_visible()
+    await expect_address(page, "#placement/crp/payments?state=available&n=7&lost=bravelion")
+    await page.reload()
+    await expect(page.locator(".whatif-result p.callout")).to_be_visible()
+    await expect(page.get_by_label("it requested")).to_have_value("7")
+    await expect(page.get_by_label("this cluster were lost")).to_have_value("bravelion")
+    await expect(page.locator("#placement-panel .whatif")).to_be_in_viewport()
+    assert len(asked) == 2
+    assert asked[0] == asked[1]
+    hub.publish("crp/payments")
+    await opened.heard()
+    assert len(asked) == 2, "an answer is of its time, and is not asked for again by a change"
+    await page.locator(".placements a", has_text="telemetry").click()
+    await expect_address(page, "#placement/crp/telemetry?state=available")
+    await expect(page.locator(".whatif-result p.callout")).to_have_count(0)
+
+
+async def test_a_link_may_lose_a_cluster_that_the_placement_has_left(hub: FixtureHub, open_page: Opener) -> None:
+    hub.plan = plan()
+    page = (await open_page("placement/crp/payments?lost=oldwhale")).page
+    await expect(page.locator("#placement-panel .whatif-result p.callout")).to_be_visible()
+    await expect(page.get_by_label("this cluster were lost")).to_have_value("oldwhale")
+
+
+async def test_the_loss_of_a_cluster_has_a_link(hub: FixtureHub, open_page: Opener) -> None:
+    hub.plan = plan()
+    page = (await open_page("cluster/bravelion")).page
+    await page.get_by_role("button", name="Show the effect").click()
+    await expect_address(page, "#cluster/bravelion?lost=true")
+    await page.reload()
+    await expect(page.locator("#cluster-panel .whatif-result p.callout")).to_be_visible()
