@@ -6,6 +6,7 @@ import click
 
 from scorer.api.unstructured.documents import name_of
 from scorer.staged_update.orders import RunOrderRefusedError, approved_request, open_approval
+from webhook.actions.patches import approval_message
 from webhook.cli.approvals.request import RequestOptions, request_options
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import run
@@ -47,7 +48,7 @@ def command(options: RequestOptions, message: str, namespace: str, hub: HubOptio
 
 
 async def _approve(hub: HubOptions, options: RequestOptions, message: str, namespace: str) -> int:
-    text = f"approved by {approver()}" + (f": {message}" if message else "")
+    text = approval_message(approver(), message)
     async with Client(hub.find()) as client:
         if (gate_of_run := await options.gate(client, namespace)) is not None:
             gate, owner = gate_of_run

@@ -32,6 +32,7 @@ from scorer.plugins.taint_toleration import tolerates
 from scorer.rollout.bindings import views
 from scorer.rollout.removal.eviction import EXECUTED, VALID, EvictionReason, is_finished, judge_eviction
 from scorer.what_if.changes import CORDON
+from webhook.actions.members import cordon_patch
 from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, retry_on_conflict
 
@@ -42,7 +43,6 @@ LONGEST_PAUSE: Final = 60.0
 _FORBIDDEN: Final = 403
 _MISSING: Final = 404
 _LONGEST_NAME: Final = 50
-_TAINT: Final = {"key": CORDON.key, "value": CORDON.value, "effect": str(CORDON.effect)}
 
 
 class RemovalPhase(StrEnum):
@@ -137,17 +137,10 @@ async def cordon(client: Client, member: str, *, cordoned: bool) -> bool:
 
     async def attempt() -> bool:
         document = await read_member(client, member)
-        taints = dicts_at(spec_of(document), "taints")
-        others = [
-            taint for taint in taints if taint.get("key") != CORDON.key or taint.get("effect") != str(CORDON.effect)
-        ]
-        if (len(others) < len(taints)) is cordoned:
+        patch = cordon_patch(document, cordoned=cordoned)
+        if patch is None:
             return False
-        version = text_at(document, "metadata", "resourceVersion")
-        spec = {"taints": [*others, _TAINT] if cordoned else others}
-        await client.patch(
-            ResourcePath(MEMBER_CLUSTER, name=member), {"metadata": {"resourceVersion": version}, "spec": spec}
-        )
+        await client.patch(ResourcePath(MEMBER_CLUSTER, name=member), patch)
         return True
 
     return await retry_on_conflict(attempt)

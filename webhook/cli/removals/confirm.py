@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -10,12 +9,12 @@ import click
 
 from scorer.api.family import PLACEMENTS
 from scorer.api.kinds import NODE_POOL, find_kind
-from scorer.api.names import CONFIRM_REMOVAL
-from scorer.api.unstructured.documents import is_deleting, metadata_of
+from scorer.api.unstructured.documents import is_deleting
 from scorer.api.unstructured.json_object import format_time
-from scorer.rollout.confirmation.digests import DEFAULT_VALIDITY, CarriedOut, Confirmation
+from scorer.rollout.confirmation.digests import Confirmation
 from scorer.rollout.confirmation.member_contents import describe_contents
 from scorer.rollout.views.removals import UnconfirmedRemoval
+from webhook.actions.removals import confirmation_patch
 from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client, ResourcePath, retry_on_conflict
 from webhook.cli.hub.resource_arguments import parse_reference, parse_resources
@@ -161,14 +160,6 @@ async def _write(client: Client, by_ref: Mapping[str, set[str]]) -> None:
 
 async def _annotate(client: Client, place: ResourcePath, digests: frozenset[str]) -> str:
     """Add *digests* to the confirmation on an object, and return when it expires."""
-    now = utc_now()
-    document = await client.get(place)
-    earlier = Confirmation.of(document, now)
-    record = CarriedOut.of(document).without_expired(now)
-    # A digest on record counts again only in a confirmation that expires later.
-    renewed = [record.until[digest] + timedelta(seconds=1) for digest in digests & record.until.keys()]
-    expiry = max(filter(None, (earlier.expiry, now + DEFAULT_VALIDITY, *renewed)))
-    text = Confirmation(digests | (earlier.digests - record.until.keys()), expiry).format()
-    version = metadata_of(document).get("resourceVersion")
-    await client.patch(place, {"metadata": {"resourceVersion": version, "annotations": {CONFIRM_REMOVAL: text}}})
-    return format_time(expiry)
+    confirmation = confirmation_patch(await client.get(place), digests, utc_now())
+    await client.patch(place, confirmation.patch)
+    return format_time(confirmation.expiry)

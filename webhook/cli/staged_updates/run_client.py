@@ -9,7 +9,6 @@ from scorer.api.kinds import Kind
 from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
 from scorer.api.unstructured.documents import name_of
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.rollout.snapshots.groups import snapshot_groups
 from scorer.staged_update.orders import (
     RunOrder,
     approved_conditions,
@@ -17,6 +16,7 @@ from scorer.staged_update.orders import (
     parent_run,
 )
 from scorer.staged_update.phase import RunSituation, situation_of
+from webhook.actions.staged_updates import retained_indices
 from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.resource_arguments import object_names
@@ -84,7 +84,7 @@ class Runs(RunsOfKind[RunView]):
         """Return the indexes of the resource snapshots of a placement that can be rolled out."""
         place = ResourcePath(self.family.resource_snapshot, self.space)
         snapshots = await self._list(place, f"{PARENT_PLACEMENT}={placement},{RESOURCE_INDEX}")
-        return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
+        return retained_indices(snapshots)
 
     async def check(self, order: RunOrder) -> None:
         """Require that the placement and the strategy of a new run exist, as far as the caller may read them.

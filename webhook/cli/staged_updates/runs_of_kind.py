@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
 from scorer.api.kinds import Kind
-from scorer.api.unstructured.documents import name_of, text_at
+from scorer.api.unstructured.documents import name_of
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.staged_update.orders import RunOrderRefusedError
 from scorer.upgrade.patches import UpgradeOrderRefusedError
+from webhook.actions.patches import answer_patch
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import title_of
 from webhook.cli.hub.client import Client, HubRefusedError, HubResponse, ResourcePath, retry_on_conflict
@@ -83,9 +84,8 @@ class RunsOfKind(ABC, Generic[View]):
                 answer = conditions(request)
             if answer is None:
                 return False
-            version = text_at(request, "metadata", "resourceVersion")
-            patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": answer}}
-            print_warnings(await self.client.patch(ResourcePath(kind, self.space, name, subresource="status"), patch))
+            status = ResourcePath(kind, self.space, name, subresource="status")
+            print_warnings(await self.client.patch(status, answer_patch(request, answer)))
             return True
 
         return await retry_on_conflict(attempt)

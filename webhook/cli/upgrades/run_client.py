@@ -1,7 +1,6 @@
 """Reads and writes upgrade runs and their gates on a hub, and waits until a start order is processed."""
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -11,18 +10,17 @@ import pydantic
 from scorer.api.conditions import FALSE, find_condition
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN, Kind
 from scorer.api.meta import first_mistake
-from scorer.api.unstructured.documents import dicts_at, name_of, text_at
+from scorer.api.unstructured.documents import dicts_at, name_of
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.patches import order_answer
 from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWaitKind, approved_gates, situation_of
+from webhook.actions.patches import versioned
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, retry_on_conflict
 from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN, MISSING, RunsOfKind, as_user_error, print_warnings
 from webhook.runtime.clock import utc_now
-
-_TOKEN_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +80,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
                 patch = decide(view)
             if patch is None:
                 return False
-            version = text_at(view.run, "metadata", "resourceVersion")
-            document = {**patch, "metadata": {"resourceVersion": version}}
-            print_warnings(await self.client.patch(ResourcePath(UPGRADE_RUN, name=name), document))
+            print_warnings(await self.client.patch(ResourcePath(UPGRADE_RUN, name=name), versioned(view.run, patch)))
             return True
 
         return await retry_on_conflict(attempt)
@@ -126,11 +122,6 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
             gates = [gate for name in pending_gates if (gate := await self.gate(name)) is not None]
             situation = situation_of(model, approved_gates(gates))
         return UpgradeRunView(run, model, situation)
-
-
-def new_token() -> str:
-    """Return a new unique token."""
-    return secrets.token_hex(_TOKEN_BYTES)
 
 
 POLL_SECONDS: Final = 0.25

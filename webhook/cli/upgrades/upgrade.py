@@ -12,6 +12,7 @@ from scorer.api.upgrade.run import SkipTarget, SkipTargetType
 from scorer.api.values.quoting import printable
 from scorer.upgrade.patches import order_skip, order_start, order_stop, retry_run
 from scorer.upgrade.views.situation import UpgradeWaitKind
+from webhook.actions.patches import new_token
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import output_option, run, run_argument, tab
@@ -44,7 +45,6 @@ from webhook.cli.upgrades.run_client import (
     UpgradeRuns,
     UpgradeRunView,
     is_accepted,
-    new_token,
     start_refusal,
     wait_accepted,
 )
