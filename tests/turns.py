@@ -71,6 +71,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     OWN_HUB: (
         "e2e/access/test_credentials.py",
+        "e2e/access/test_page_actions.py",
         "e2e/admission/test_hook_secret.py",
         "e2e/api_server/test_hub_store.py",
         "e2e/cli/test_doctor.py",

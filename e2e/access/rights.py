@@ -364,8 +364,17 @@ ELSEWHERE: Final = (
      "e2e/access/test_sign_in.py::test_a_viewer_signs_in_looks_and_signs_out"),
     ("a user who has signed in to the page, without a role", False, "read anything",
      "e2e/access/test_sign_in.py::test_who_may_nothing_is_told_so_by_name"),
-    ("a browser with a session", False, "write, or read for another page",
+    ("a browser with a session", False, "write other than by enabled actions, or read for another page",
      "tests/webhook/endpoints/ui/test_sign_in.py::test_a_session_counts_for_no_write_and_for_nobody_but_the_page"),
+    ("a viewer of the page, with actions enabled", True, "approve with the page what their user may approve",
+     "e2e/access/test_page_actions.py::"
+     "test_a_viewer_approves_what_their_user_may_approve_and_the_audit_names_them"),
+    ("a viewer of the page, with actions enabled", False, "do anything there that their user may not do on the hub",
+     "e2e/access/test_page_actions.py::test_a_viewer_without_the_right_gets_the_words_of_the_api_server"),
+    ("a viewer of the page, with actions enabled", False, "use a right of the server, or of its client certificate",
+     "e2e/access/test_page_actions.py::test_a_certificate_of_the_server_gives_a_viewer_no_right"),
+    ("another page in the browser of a viewer", False, "trigger an action",
+     "tests/webhook/endpoints/ui/test_actions.py::test_no_other_site_makes_a_browser_act"),
     ("a user of `join` and `leave` without rights", False, "write anything with these commands",
      "e2e/members/test_join.py::test_a_caller_without_rights_is_told_and_nothing_is_written"),
 )  # fmt: skip

@@ -23,6 +23,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 VIEWERS = "oidc:viewers"
 MEMBER = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"
 SESSION = "__Host-harbormaster-session"
+ID_TOKEN = "__Host-harbormaster-id-token"
 SHOWN = "#fleet?q=sign"
 TEN_HOURS = 36_000
 SAID = {
@@ -35,6 +36,13 @@ SAID = {
 ASK = """async ([path, body]) => {
   const options = body ? { method: "POST", body, headers: { "Content-Type": "application/json" } } : {};
   return (await fetch(path, options)).status;
+}"""
+
+
+ACT = """async (body) => {
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch("/v1/actions", { method: "POST", body: JSON.stringify(body), headers });
+  return [answer.status, await answer.text()];
 }"""
 
 
@@ -77,7 +85,7 @@ def place(
     bare_hub.request("POST", MEMBER, {**kind, "metadata": {"name": "sign-in-member"}, "spec": member})
     try:
         provider.start()
-        service = start_service(bare_hub, clock_seconds=0, port=port, **provider.settings())
+        service = start_service(bare_hub, clock_seconds=0, port=port, page_actions="true", **provider.settings())
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
             yield Place(service, provider, browser)
@@ -128,7 +136,7 @@ def test_a_viewer_signs_in_looks_and_signs_out(place: Place, context: BrowserCon
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     kept = session_of(context)
     assert (kept["httpOnly"], kept["secure"], kept["sameSite"]) == (True, True, "Lax")
-    assert [cookie["name"] for cookie in context.cookies(place.service.url)] == [SESSION]
+    assert [cookie["name"] for cookie in context.cookies(place.service.url)] == [SESSION, ID_TOKEN]
     assert page.evaluate("localStorage.length + sessionStorage.length + document.cookie.length") == 0
 
     assert page.evaluate(ASK, ["/v1/plan", "{}"]) == 200  # the page asks this, and none of the following
@@ -224,3 +232,21 @@ def test_a_provider_that_is_away_is_said(place: Place, context: BrowserContext) 
         place.provider.start()
         kill(place.service.program)  # for ten seconds it would not ask for the keys that the provider has made anew
         place.service.start()
+
+
+def test_an_action_forwards_the_id_token_which_this_api_server_does_not_trust(
+    place: Place, context: BrowserContext
+) -> None:
+    """The API server has no provider. Its 401 shows that it was asked with the token of the viewer, not with ours."""
+    page = sign_in(place, context, "ann")
+    [kept] = [cookie for cookie in context.cookies() if cookie["name"] == ID_TOKEN]
+    assert (kept["httpOnly"], kept["secure"], kept["sameSite"]) == (True, True, "Strict")
+    order = {"action": "cordon", "target": {"kind": "MemberCluster", "name": "sign-in-member"}, "dryRun": True}
+    status, answer = page.evaluate(ACT, order)
+    assert status == 403
+    assert "the API server of the hub does not accept the ID token of your session (401 Unauthorized)" in answer
+    assert "(--oidc-issuer-url, --oidc-client-id)" in answer
+    assert "eyJ" not in answer
+    page.get_by_role("button", name="Sign out").click()
+    expect_form(page)
+    assert [cookie for cookie in context.cookies() if cookie["name"] in (SESSION, ID_TOKEN)] == []

@@ -1,64 +1,30 @@
 """The commands of staged updates over a real hub, with the rights that the guide gives an approver."""
 
 import json
-import re
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import yaml
 
-from e2e.controlplane.cluster import Cluster, JsonObject
+from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.objects import Objects
 from e2e.fleet.waiting import wait_until
+from e2e.staged_updates.written_runs import (
+    APPROVER,
+    REQUESTS,
+    RUNS,
+    approval_request,
+    documented_role,
+    waiting_run,
+)
 from scorer.api.kinds import STAGED_STRATEGY
 from tests.webhook.cli.fleets import placement
 
-GUIDE = Path(__file__).parents[2] / "docs" / "staged-updates.md"
-GROUP = "/apis/placement.kubernetes-fleet.io/v1beta1"
-RUNS, REQUESTS = f"{GROUP}/clusterstagedupdateruns", f"{GROUP}/clusterapprovalrequests"
 RBAC = "rbac.authorization.k8s.io"
 ROLES, BINDINGS = f"/apis/{RBAC}/v1/clusterroles", f"/apis/{RBAC}/v1/clusterrolebindings"
-APPROVER = "staged-update-approver"
 REQUEST = "spring-after-test"
-
-
-def documented_role() -> JsonObject:
-    """Return the role of an approver, as the guide has it."""
-    section = GUIDE.read_text().partition("### Who may approve")[2]
-    found = re.search(r"(?:^    .*\n)+", section, re.MULTILINE)
-    assert found is not None
-    role: JsonObject = yaml.safe_load(found[0])
-    return role
-
-
-def said(kind: str, status: str, reason: str) -> JsonObject:
-    at = {"observedGeneration": 1, "lastTransitionTime": "2026-03-01T12:00:00Z"}
-    return {"type": kind, "status": status, "reason": reason, "message": "", **at}
-
-
-def waiting_run() -> JsonObject:
-    """Return a run that waits for its approval after its first stage."""
-    done = [said("Started", "True", "ClusterUpdatingStarted"), said("Succeeded", "True", "ClusterUpdatingSucceeded")]
-    task = {
-        "type": "Approval",
-        "approvalRequestName": REQUEST,
-        "conditions": [said("ApprovalRequestCreated", "True", "StageTaskApprovalRequestCreated")],
-    }
-    stage = {
-        "stageName": "test",
-        "clusters": [{"clusterName": "dover", "conditions": done}],
-        "afterStageTaskStatus": [task],
-        "conditions": [said("Progressing", "False", "StageUpdatingWaiting")],
-    }
-    conditions = [
-        said("Initialized", "True", "UpdateRunInitializedSuccessfully"),
-        said("Progressing", "False", "UpdateRunWaiting"),
-    ]
-    return {"stagesStatus": [stage], "conditions": conditions}
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +49,8 @@ def asking(own_hub: Cluster) -> Iterator[Cluster]:
     Objects(own_hub).apply([external, {**strategy, "metadata": {"name": "careful"}}])
     assert run(own_hub, "admin", *start).returncode == 0
     stored = own_hub.request("GET", f"{RUNS}/spring")[0]
-    own_hub.request("PUT", f"{RUNS}/spring/status", {**stored, "status": waiting_run()})
-    spec = {"parentStageRollout": "spring", "targetStage": "test"}
-    labels = {"kubernetes-fleet.io/targetUpdateRun": "spring"}
-    kind = {"apiVersion": GROUP.removeprefix("/apis/"), "kind": "ClusterApprovalRequest"}
-    own_hub.request("POST", REQUESTS, {**kind, "metadata": {"name": REQUEST, "labels": labels}, "spec": spec})
+    own_hub.request("PUT", f"{RUNS}/spring/status", {**stored, "status": waiting_run(REQUEST)})
+    own_hub.request("POST", REQUESTS, approval_request("spring", REQUEST))
     yield own_hub
     for path in (f"{ROLES}/{APPROVER}", f"{BINDINGS}/{APPROVER}"):
         own_hub.request("DELETE", path)

@@ -1,1 +1,1 @@
-"""Writes to the hub that several programs make alike, such as approving or cordoning."""
+"""Actions that commands and the page offer alike: the writes to the hub, and their effect before they are executed."""

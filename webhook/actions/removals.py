@@ -3,14 +3,30 @@
 Source: removal.md 4.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from scorer.api.names import CONFIRM_REMOVAL
-from scorer.api.unstructured.json_object import JsonObject
+from scorer.api.family import FAMILY_OF, Family
+from scorer.api.kinds import MEMBER_CLUSTER
+from scorer.api.names import CONFIRM_REMOVAL, PARENT_PLACEMENT
+from scorer.api.unstructured.documents import name_of, namespace_of, uid_of
+from scorer.api.unstructured.json_object import JsonObject, format_time
 from scorer.rollout.confirmation.digests import DEFAULT_VALIDITY, CarriedOut, Confirmation
+from scorer.rollout.confirmation.member_contents import describe_contents, namespace_counts
+from scorer.rollout.status.placement_conditions import is_removal_pending
+from scorer.rollout.views.removals import UnconfirmedRemoval, unconfirmed_removals
 from webhook.actions.patches import versioned
+from webhook.actions.planned import (
+    ActionOrder,
+    ActionPlan,
+    ActionReader,
+    ActionRefusedError,
+    HubRefusalError,
+    HubWrite,
+    fact,
+    named,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +51,60 @@ def confirmation_patch(document: JsonObject, digests: Collection[str], now: date
     expiry = max(filter(None, (earlier.expiry, now + DEFAULT_VALIDITY, *renewed)))
     text = Confirmation(frozenset(digests) | (earlier.digests - record.until.keys()), expiry).format()
     return ConfirmationPatch(versioned(document, {"metadata": {"annotations": {CONFIRM_REMOVAL: text}}}), expiry)
+
+
+async def plan_confirmation(order: ActionOrder, hub: ActionReader, now: datetime) -> ActionPlan:
+    """Return the plan that confirms the pending removals of a placement.
+
+    Raises:
+        ActionRefusedError: Nothing waits for a confirmation, or not the removals in the order.
+    """
+    family = FAMILY_OF[order.kind.kind]
+    placement = await hub.get(order.kind, order.name, order.namespace)
+    ref = str(family.ref(placement))
+    pending = await _pending(family, placement, hub, now)
+    digests = order.digests or tuple(removal["digest"] for removal in pending)
+    unknown = sorted(set(digests) - {removal["digest"] for removal in pending})
+    if unknown:
+        raise ActionRefusedError(f"{ref}: no pending removal has the digest {', '.join(unknown)}")
+    selected = [removal for removal in pending if removal["digest"] in digests]
+    if not selected:
+        raise ActionRefusedError(f"{ref}: nothing needs confirmation")
+    confirmation = confirmation_patch(placement, digests, now)
+    return ActionPlan(
+        ["confirm", ref, "--digest", ",".join(sorted(digests))],
+        [
+            *(_sentence(removal, now) for removal in selected),
+            "This cannot be undone: the content is deleted on the members.",
+        ],
+        {"uid": uid_of(placement)} | {f"removal {each['digest']}": fact(each["effect"]) for each in selected},
+        HubWrite(order.kind, confirmation.patch, order.name, order.namespace),
+        f"{ref} confirmed until {format_time(confirmation.expiry)}",
+    )
+
+
+async def _pending(
+    family: Family, placement: JsonObject, hub: ActionReader, now: datetime
+) -> Sequence[UnconfirmedRemoval]:
+    if not is_removal_pending(placement):
+        return ()
+    namespace, selector = namespace_of(placement), f"{PARENT_PLACEMENT}={name_of(placement)}"
+    snapshots = await hub.list_all(family.resource_snapshot, namespace, selector)
+    bindings = await hub.list_all(family.binding, namespace, selector)
+    try:
+        members = await hub.list_all(MEMBER_CLUSTER)
+    except HubRefusalError:  # without the right to list them, all that they report is unknown
+        members = []
+    counts = {name_of(member): namespace_counts(member) for member in members}
+    return unconfirmed_removals(family, placement, snapshots, bindings, counts.get, now)
+
+
+def _sentence(removal: UnconfirmedRemoval, now: datetime) -> str:
+    on_members = describe_contents(removal["onMembers"], now)
+    clusters = (
+        named(removal["clusters"])
+        if removal["clusterCount"] <= len(removal["clusters"])
+        else (f"{removal['clusterCount']} clusters")
+    )
+    extent = f", {on_members}" if on_members else ""
+    return f"Removes {removal['effect']}{extent}, from {clusters} ({removal['digest']})."

@@ -1,4 +1,4 @@
-"""The page over the hub of a kubeconfig, for its owner. It installs and writes nothing on the hub.
+"""The page over the hub of a kubeconfig, for its owner. It installs nothing, and writes only actions of its owner.
 
 It listens only on loopback, and requires a one-time key that only its owner gets.
 """
@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from webhook.actions.page_actions import PageActions
+from webhook.actions.viewer_hub import OwnHubs
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.endpoints.http.services import PageFacts
@@ -52,14 +54,15 @@ async def dashboard(
         return f"{address}/?key={key}"
 
     entrance = Entrance(lambda key: on_renewal(address_with(key)))
-    await read_owner(hub)  # fails early with a clear message if the API server rejects the credentials
+    owner = await read_owner(hub)  # fails early with a clear message if the API server rejects the credentials
     store = HubStore(hub)
     cache = Cache(store)
     admission = CachedContext(cache, settings.admission(), utc_now)
     answers = answers_of(cache, store, admission, UndisputedRights(), utc_now)
     disruption = disruption_of(cache, store, settings, utc_now)
     history = HistoryService(store, settings.namespace, None, utc_now, is_kept=True)
-    app = make_dashboard_app(answers, disruption, history, settings, entrance, facts)
+    actions = PageActions(OwnHubs(hub), utc_now, owner.username) if settings.page_actions else None
+    app = make_dashboard_app(answers, disruption, history, settings, entrance, facts, actions)
     async with reading(cache, disruption.keeper.reservations, COUNTED):
         runner = web.AppRunner(app.app, access_log=None, shutdown_timeout=_END_SECONDS)
         await runner.setup()

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,8 @@ from certs.context import CertificateError
 from certs.source import LeafFiles, LeafSource
 from scorer.api.kinds import NODE
 from scorer.api.meta import JsonObject
+from webhook.actions.page_actions import PageActions
+from webhook.actions.viewer_hub import ForwardingHubs
 from webhook.admission.cached import CachedContext
 from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.admission.rights import AuthorRights
@@ -38,6 +41,7 @@ from webhook.kube.certificates.shared_authority import LARGEST_JITTER, Certifica
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.events import EventRecorder, own_name
+from webhook.kube.login.credentials import read_endpoint
 from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, CaBundles
 from webhook.kube.webhook_configurations.called_paths import HookCalls
@@ -113,7 +117,7 @@ class Serve:
             counts = ReviewCounts(metrics.registry)
             access = HubAccessReviewer(hub, counts)
             tokens = TokenReviewer(hub, self.settings.audience, counts)
-            signing_in = await sign_in_of(self.settings, self._now)
+            signing_in = await sign_in_of(self.settings, self._now, keeps_tokens=self.settings.page_actions)
             if self.settings.has_bare_groups:
                 _log.warning(
                     "groups of the provider have the rights of groups of the hub with the same names. Set "
@@ -134,6 +138,7 @@ class Serve:
             events = EventRecorder(store, hub_time, name, history.note_event, notifier.note_event)
             sinks = EventSinks(events.record, history)
             services = services_of(answers, admittance, self.cache, store, self.settings, metrics, sinks)
+            services = replace(services, actions=await self._actions())
             leaves = await leaves_of(self.settings, hub, metrics, hub_time, events)
             near_end = CertificateExpiryMonitor(
                 partial(_certificate_object, leaves, self.settings.webhook_configuration), events.record
@@ -199,6 +204,18 @@ class Serve:
             self._stack = stack.pop_all()
         freeze_heap()
         return self
+
+    async def _actions(self) -> PageActions | None:
+        """Return the actions of the page. None: disabled.
+
+        Raises:
+            ConfigurationError: The certificate of the API server would not be verified.
+        """
+        if not self.settings.page_actions:
+            return None
+        endpoint = partial(read_endpoint, self._kubeconfig, self._context)
+        await endpoint()  # fails early
+        return PageActions(ForwardingHubs(endpoint), self._now)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -279,7 +296,9 @@ def enforcement_of(settings: ServeSettings, configurations: CaBundles, events: E
     )
 
 
-async def sign_in_of(settings: SignInSettings, now: Callable[[], datetime]) -> SignIn | None:
+async def sign_in_of(
+    settings: SignInSettings, now: Callable[[], datetime], *, keeps_tokens: bool = False
+) -> SignIn | None:
     """Return the sign-in of the page. None: disabled.
 
     Raises:
@@ -288,7 +307,7 @@ async def sign_in_of(settings: SignInSettings, now: Callable[[], datetime]) -> S
     options = settings.sign_in()
     if options is None:
         return None
-    sign_in = SignIn(options, now, time.monotonic)
+    sign_in = SignIn(options, now, time.monotonic, keeps_tokens=keeps_tokens)
     await sign_in.check()
     return sign_in
 

@@ -29,6 +29,8 @@ from scorer.rollout.snapshots.resources import SnapshotSettings
 from scorer.staged_update.phase import RunPhase, RunSituation, RunWaitKind, situation_of
 from scorer.upgrade.views.situation import UpgradeSituation, approved_gates, is_moving
 from scorer.upgrade.views.situation import situation_of as upgrade_situation
+from webhook.actions.page_actions import PageActions
+from webhook.actions.viewer_hub import ForwardingHubs
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.placements import Placement, placement_view
@@ -48,6 +50,7 @@ from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.events import EventRecorder
 from webhook.kube.listers.upgrades import readable_runs
+from webhook.kube.login.connection import ApiServerEndpoint
 from webhook.kube.ports import AlreadyExistsError
 from webhook.notifications.notifier import notifier_of
 from webhook.processes import hub_kubeconfig
@@ -139,7 +142,8 @@ class Up:
             services = services_of(
                 answers, Admittance(owner, owner), self.cache, self.store, self.settings, metrics, sinks
             )
-            self.services = replace(services, page=self._page)
+            actions = PageActions(ForwardingHubs(self._endpoint), self._now) if self.settings.page_actions else None
+            self.services = replace(services, page=self._page, actions=actions)
 
             def extend(app: web.Application) -> None:
                 add_routes(app, self.store, lambda: context().with_user(OWNER), token, history=history)
@@ -252,6 +256,11 @@ class Up:
 
     def _count_report(self, change: ObjectDelta) -> None:
         self._reports += not change.touches(_without_times)
+
+    async def _endpoint(self) -> ApiServerEndpoint:
+        """Return the API server of this process, for requests with the token of a viewer."""
+        authorities = self.server.certificates.trust_pem.decode("ascii")
+        return ApiServerEndpoint(self.server.addresses.dialled_url, authorities)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

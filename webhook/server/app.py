@@ -16,6 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from webhook.access.vouching import CONNECTIONS
+from webhook.actions.page_actions import PageActions
 from webhook.admission.registry import load_all
 from webhook.endpoints import probes
 from webhook.endpoints.admission import dry_run, hooks
@@ -31,7 +32,7 @@ from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.responses import problem_response
 from webhook.endpoints.http.services import Answers, PageFacts, Services
 from webhook.endpoints.scheduling import extender, planning, scoring
-from webhook.endpoints.ui import openapi, sign_in, static_files
+from webhook.endpoints.ui import actions, openapi, sign_in, static_files
 from webhook.endpoints.upgrades import actions as upgrade_actions
 from webhook.endpoints.upgrades import plans as upgrade_plans
 from webhook.endpoints.upgrades import status_reports
@@ -132,7 +133,13 @@ def make_app(parts: AppDependencies) -> web.Application:
     sign_in_service = services.admittance.sign_in
     if sign_in_service is not None:
         sign_in.add_routes(api, sign_in_service, settings)
-    _add_page(api, parts.health, services.page, provider="" if sign_in_service is None else sign_in_service.name)
+    if services.actions is not None:
+        sessions = None if sign_in_service is None else sign_in_service.sessions
+        actions.add_routes(
+            api, services.actions, audience=services.admittance.authenticator.audience, sessions=sessions
+        )
+    provider = "" if sign_in_service is None else sign_in_service.name
+    _add_page(api, parts.health, services.page, provider=provider, has_actions=services.actions is not None)
     return app
 
 
@@ -184,8 +191,11 @@ def make_dashboard_app(
     settings: ServerSettings,
     entrance: Entrance,
     facts: PageFacts,
+    page_actions: PageActions | None = None,
 ) -> Dashboard:
-    """Create a read-only application with the page and the endpoints that it calls with the token.
+    """Create an application with the page and the endpoints that it calls with the token.
+
+    It is read-only, unless it has *page_actions*.
 
     The ``Host`` header of every request must name this machine, for the reason given in `make_probe_app`.
     """
@@ -194,7 +204,9 @@ def make_dashboard_app(
     app.middlewares.extend((_only_this_machine, _only_through(entrance)))
     api = Api(app, answers, settings, Metrics())
     _add_questions_of_page(api, disruption, history_service)
-    _add_page(api, health, facts)
+    if page_actions is not None:
+        actions.add_routes(api, page_actions)
+    _add_page(api, health, facts, has_actions=page_actions is not None)
     add_last_route(app)
     return Dashboard(app, health)
 
@@ -228,7 +240,13 @@ def make_probe_app(parts: AppDependencies) -> web.Application:
         app.middlewares.append(_only_this_machine)
         api = Api(app, parts.services.answers, parts.settings, parts.metrics)
         _add_questions_of_page(api, parts.services.disruption, parts.services.history)
-        _add_page(api, parts.health, parts.services.page, open_to="machine")
+        page_actions = parts.services.actions
+        if page_actions is not None:  # unlike the questions, they need the token of a viewer
+            callers = Callers(parts.services.admittance, parts.services.answers.now, parts.settings, parts.metrics)
+            guarded = Api(app, parts.services.answers, parts.settings, parts.metrics, callers=callers)
+            actions.add_routes(guarded, page_actions, audience=parts.services.admittance.authenticator.audience)
+        has_actions = page_actions is not None
+        _add_page(api, parts.health, parts.services.page, open_to="machine", has_actions=has_actions)
     return app
 
 
@@ -248,10 +266,12 @@ def _add_views(api: Api, disruption: DisruptionGate) -> None:
     status.add_routes(api)
 
 
-def _add_page(api: Api, health: Health, facts: PageFacts, *, provider: str = "", open_to: str = "") -> None:
+def _add_page(
+    api: Api, health: Health, facts: PageFacts, *, provider: str = "", open_to: str = "", has_actions: bool = False
+) -> None:
     event_stream.add_routes(api, health)
     openapi.add_routes(api)
-    static_files.add_routes(api.app, facts, provider=provider, open_to=open_to)
+    static_files.add_routes(api.app, facts, provider=provider, open_to=open_to, has_actions=has_actions)
 
 
 def _application(parts: AppDependencies) -> web.Application:

@@ -30,6 +30,13 @@ class ListenerSettings(Settings):
             "Also serve the page and the read-only part of `/v1` on the plain listener, to every user of this machine."
         ),
     )
+    page_actions: bool = Field(
+        default=False,
+        description=(
+            "Offer actions on the page, such as approving or stopping a run. Each is sent to the API server of the hub "
+            "with the token of the viewer, never with that of the server."
+        ),
+    )
     keepalive_seconds: Seconds = Field(
         default=120,
         description="Idle timeout of a connection. It must be longer than the 90 seconds of kube-apiserver, so "

@@ -30,6 +30,7 @@ _SERVER: Final[Reads] = (
     "host",
     "https_port",
     "page_on_http",
+    "page_actions",
     "keepalive_seconds",
     "drain_seconds",
     "drain_limit_seconds",

@@ -31,6 +31,21 @@ class SignInRedirect:
     begun: str
 
 
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A user who has signed in.
+
+    Args:
+        session: The session.
+        session_cookie: The sealed session.
+        token_cookie: The sealed ID token. Empty: it is not kept, or is too large for a cookie.
+    """
+
+    session: Session
+    session_cookie: str
+    token_cookie: str = ""
+
+
 class SignIn:
     """Signs users in.
 
@@ -38,9 +53,18 @@ class SignIn:
         options: The provider, and the mapping of its claims to users.
         now: The clock.
         tick: Monotonic clock in seconds.
+        keeps_tokens: Whether the browser keeps the ID token as well, for the actions of the page.
     """
 
-    def __init__(self, options: SignInOptions, now: Callable[[], datetime], tick: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        options: SignInOptions,
+        now: Callable[[], datetime],
+        tick: Callable[[], float],
+        *,
+        keeps_tokens: bool = False,
+    ) -> None:
+        self.keeps_tokens = keeps_tokens
         self._options = options
         self._now = now
         self._secrets = SecretFile(options.session_secret_file, "OIDC_SESSION_SECRET_FILE")
@@ -73,8 +97,8 @@ class SignIn:
         except SettingsError as error:
             raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
-    async def finish(self, query: Mapping[str, str], cookie: str) -> tuple[str, Session]:
-        """Return the session of a user who returns from the provider, sealed and open.
+    async def finish(self, query: Mapping[str, str], cookie: str) -> "SignedIn":
+        """Return the session of a user who returns from the provider.
 
         Args:
             query: Parameters of the provider's redirect.
@@ -95,7 +119,7 @@ class SignIn:
         except SettingsError:
             return f"{self._options.page}/"
 
-    async def _finish(self, query: Mapping[str, str], cookie: str) -> tuple[str, Session]:
+    async def _finish(self, query: Mapping[str, str], cookie: str) -> "SignedIn":
         options, pending = self._options, self.sessions.open_sign_in(cookie)
         state = query.get("state", "").encode("utf-8", "surrogateescape")
         if pending is None or not hmac.compare_digest(state, pending.state.encode()):
@@ -120,4 +144,5 @@ class SignIn:
         longest = self._now() + options.longest
         ends = datetime.fromtimestamp(min(float(claims["exp"]), longest.timestamp()), UTC)
         session = Session(user_of(claims, options), ends)
-        return self.sessions.close(session), session
+        sealed_token = self.sessions.close_token(session, token) if self.keeps_tokens else ""
+        return SignedIn(session, self.sessions.close(session), sealed_token)

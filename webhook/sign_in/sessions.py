@@ -26,6 +26,7 @@ BEGUN_LIFE: Final = timedelta(minutes=10)
 """Timeout of a sign-in at the provider."""
 _SESSION: Final = b"harbormaster: session of the page"
 _BEGUN: Final = b"harbormaster: sign-in to the page that has begun"
+_TOKEN: Final = b"harbormaster: ID token of a session of the page"
 _RANDOM_BYTES: Final = 32
 
 _log = logging.getLogger(__name__)
@@ -82,6 +83,7 @@ class Sessions:
         self.page = options.page
         self._sessions = Seal(_SESSION, bound, secrets_now)
         self._begun = Seal(_BEGUN, bound, secrets_now)
+        self._tokens = Seal(_TOKEN, bound, secrets_now)
         self._now = now
 
     def close(self, session: Session) -> str:
@@ -114,6 +116,23 @@ class Sessions:
         if ends <= self._now():
             return None
         return Session(UserInfo(document["user"], frozenset(document["groups"])), ends)
+
+    def close_token(self, session: Session, token: str) -> str:
+        """Seal the ID token of a session. Empty: it is too large for a cookie."""
+        ends = int(session.ends.timestamp())
+        ciphertext = self._tokens.close(orjson.dumps([session.user.username, token, ends]))
+        return ciphertext if len(ciphertext) <= LONGEST_COOKIE else ""
+
+    def open_token(self, text: str, username: str) -> str | None:
+        """Return the sealed ID token of a user's session, or None if it is invalid, expired or of another user."""
+        try:
+            owner, token, ends = orjson.loads(self._tokens.open(text))
+        except BrokenSealError:
+            return None
+        except SettingsError as error:
+            _log.warning("session secrets not read", extra={"reason": str(error)})
+            return None
+        return str(token) if owner == username and ends > self._now().timestamp() else None
 
     def seal_sign_in(self, pending: PendingSignIn) -> str:
         """Seal a sign-in that starts now."""

@@ -62,6 +62,7 @@ API_ROUTES: Final = (
     "/v1/runs",
     "/v1/runs/*",
     "/v1/status",
+    "/v1/actions",
     "/v1/gate/disruption",
     "/v1/gate/reservations",
     "/v1/gate/reservations/*",

@@ -1,5 +1,6 @@
 {{- /* Made from the code by `make charts`; a test compares. */}}
 {{- define "harbormaster.settings.serve" -}}
+{{- include "harbormaster.setting" (list "HARBORMASTER_PAGE_ACTIONS" .Values.settings.pageActions "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_KEEPALIVE_SECONDS" .Values.settings.keepaliveSeconds "120") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_DRAIN_SECONDS" .Values.settings.drainSeconds "15") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_DRAIN_LIMIT_SECONDS" .Values.settings.drainLimitSeconds "100") }}

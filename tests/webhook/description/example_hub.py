@@ -25,7 +25,7 @@ from webhook.server.server import Server
 from webhook.settings.programs import UpSettings
 
 FLEET = Path(__file__).parents[3] / "examples" / "fleet"
-WITH_PAGE: Final = LISTENERS | {"page_on_http": True}
+WITH_PAGE: Final = LISTENERS | {"page_on_http": True, "page_actions": True}
 
 
 @dataclass(frozen=True)

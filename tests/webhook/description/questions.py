@@ -77,6 +77,11 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
         "/v1/render",
         {"placements": [by_name("payments")["ref"]], "clusters": ["smartfish"], "unchanged": True},
     ),
+    "act": (
+        "POST",
+        "/v1/actions",
+        {"action": "cordon", "target": {"kind": "MemberCluster", "name": "smartfish"}, "dryRun": True},
+    ),
     "gateDisruption": ("POST", "/v1/gate/disruption", BUSINESS_HOURS),
     "listHistory": ("GET", "/v1/history?type=decision", None),
     "listReservations": ("GET", "/v1/gate/reservations", None),

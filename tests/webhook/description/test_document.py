@@ -45,7 +45,7 @@ def test_every_schema_is_a_schema():
 
 async def test_every_route_is_described_and_every_described_path_is_a_route(tmp_path):
     """Paths of the application, parameters and all, are those of the document."""
-    async with Up(UpSettings(**LISTENERS), tmp_path) as up:
+    async with Up(UpSettings(**LISTENERS, page_actions=True), tmp_path) as up:
         app = make_app(AppDependencies(up.services, up.settings))
     routes = {resource.canonical for resource in app.router.resources()}
     ours = {route for route in routes if route.startswith(("/v1/", "/extender/"))}

@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -270,6 +270,7 @@ async def launched(
     tracing=None,
     sign_in=None,
     calls=None,
+    actions=None,
     **settings,
 ):
     """Run a server with the settings given."""
@@ -282,6 +283,7 @@ async def launched(
         now=clock,
         admittance=admit(authenticator, authorizer, access, sign_in),
     )
+    services = replace(services, actions=actions)
     chosen = ServerSettings(**(LISTENERS | settings))
     server = make_server(
         services,

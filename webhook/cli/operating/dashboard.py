@@ -15,15 +15,16 @@ from webhook.cli.options.hub import HubOptions, hub_options, program
 
 HELP = """Serve the web page for a hub from this machine.
 
-Nothing is installed or written on the hub: it is read with your rights, until Ctrl-C. The page listens only on
-loopback, and its address contains a key, so that other users of this machine have no access. A key is valid once: to
-open another tab, use the next address that the command prints. `harbormaster up` and `harbormaster serve` have their
-own page.
+Nothing is installed on the hub. It is read with your rights, until Ctrl-C, and written only by actions on the page,
+which --page-actions enables. The page listens only on loopback, and its address contains a key, so that other users of
+this machine have no access. A key is valid once: to open another tab, use the next address that the command prints.
+`harbormaster up` and `harbormaster serve` have their own page.
 
 \b
 Examples:
   harbormaster dashboard --context hub
   harbormaster dashboard --kubeconfig hub.kubeconfig --port 8090 --open
+  harbormaster dashboard --context hub --page-actions
 
 \b
 Exit codes:
@@ -34,9 +35,12 @@ Exit codes:
 
 @click.command("dashboard", help=HELP, short_help="Serve the web page for a hub from this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: any free port]")
+@click.option(
+    "--page-actions", "acts", is_flag=True, help="Offer actions on the page, which are executed with your rights."
+)
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @hub_options
-def command(port: int, opens: bool, hub: HubOptions) -> int:
+def command(port: int, hub: HubOptions, *, acts: bool, opens: bool) -> int:
     """Show the page. Raises `UserError` for the hub of `harbormaster up`."""
     connection = hub.find()
     if connection.ours:
@@ -44,7 +48,7 @@ def command(port: int, opens: bool, hub: HubOptions) -> int:
             "harbormaster up has its own page, at the address that it printed. Select another hub with --context NAME "
             "or --kubeconfig FILE"
         )
-    return run(_show(connection, _options_of(hub, connection), port, opens=opens))
+    return run(_show(connection, _options_of(hub, connection), port, acts=acts, opens=opens))
 
 
 def _options_of(hub: HubOptions, connection: HubConnection) -> str:
@@ -53,7 +57,7 @@ def _options_of(hub: HubOptions, connection: HubConnection) -> str:
     return f"{file} --context {shlex.quote(connection.context)}" if connection.context else file
 
 
-async def _show(connection: HubConnection, options: str, port: int, *, opens: bool) -> int:
+async def _show(connection: HubConnection, options: str, port: int, *, acts: bool, opens: bool) -> int:
     from webhook.cli.hub.connection import unreachable
     from webhook.cli.hub.login import open_server
     from webhook.endpoints.http.services import PageFacts
@@ -70,7 +74,7 @@ async def _show(connection: HubConnection, options: str, port: int, *, opens: bo
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     try:
-        settings = ServerSettings.read(os.environ)
+        settings = ServerSettings.read(os.environ, page_actions=acts or None)
         async with (
             await open_server(connection) as hub,
             dashboard(hub, settings, port, _tell_next, PageFacts(program(), options)) as (

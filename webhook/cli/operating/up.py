@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,7 +20,7 @@ from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded, check_metadata, load
 from webhook.cli.files.search import Files, example_fleet
-from webhook.cli.options.base import file_option
+from webhook.cli.options.base import file_option, grouped
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, default_data, program
 from webhook.cli.options.times import Patience
 from webhook.cli.process import end_in_order
@@ -69,17 +69,47 @@ _MOST_WAITS: Final = 3
 """Maximum number of named conditions that a run waits for."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Listeners:
+    """Options of the listeners.
+
+    Args:
+        https_port: HTTPS port. None: unset.
+        http_port: HTTP port. None: unset.
+        page_actions: Whether the page offers actions.
+    """
+
+    https_port: int | None
+    http_port: int | None
+    page_actions: bool
+
+    def settings(self) -> dict[str, int | bool | None]:
+        """Return the settings, None for unset ones."""
+        return {
+            "https_port": self.https_port,
+            "http_port": self.http_port,
+            "page_actions": self.page_actions or None,
+        }
+
+
 @click.command("up", help=HELP, short_help="Run a hub with simulated members in one process.")
 @click.option(
     "--data", type=click.Path(path_type=Path), metavar="DIR", help="Data folder, see above. Created if missing."
 )
 @file_option
 @click.option("--example", is_flag=True, help="Apply the example fleet: 12 members, their applications and placements.")
-@click.option("--https-port", type=click.IntRange(0, 65535), help="HTTPS port. 0: any free port.  [default: 9443]")
-@click.option(
-    "--http-port",
-    type=click.IntRange(0, 65535),
-    help="HTTP port for the page and probes. 0: any free port.  [default: 8081]",
+@grouped(
+    "listeners",
+    _Listeners,
+    click.option("--https-port", type=click.IntRange(0, 65535), help="HTTPS port. 0: any free port.  [default: 9443]"),
+    click.option(
+        "--http-port",
+        type=click.IntRange(0, 65535),
+        help="HTTP port for the page and probes. 0: any free port.  [default: 8081]",
+    ),
+    click.option(
+        "--page-actions", is_flag=True, help="Offer actions on the page, to viewers with the token in the data folder."
+    ),
 )
 @click.option("--once", is_flag=True, help="Print the table, then exit.")
 @click.option(
@@ -94,8 +124,7 @@ def command(
     data: Path | None,
     files: Files,
     example: bool,
-    https_port: int | None,
-    http_port: int | None,
+    listeners: _Listeners,
     once: bool,
     timeout: float,
     no_color: bool,
@@ -109,7 +138,7 @@ def command(
     from webhook.settings.programs import UpSettings
 
     try:
-        settings = UpSettings.read(os.environ, data=data, https_port=https_port, http_port=http_port)
+        settings = UpSettings.read(os.environ, data=data, **listeners.settings())
     except SettingsError as error:
         raise UserError(str(error)) from error
     from webhook.telemetry.allocator import limit_allocator

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from webhook.actions.page_actions import ActionAnswer
 from webhook.answers.clusters import Cluster
 from webhook.answers.placements import PlacementDetail
 from webhook.answers.property_history import ClusterHistory
@@ -13,6 +14,7 @@ from webhook.endpoints.fleet.clusters import ClusterList
 from webhook.endpoints.fleet.event_stream import Change
 from webhook.endpoints.fleet.placements import PlacementList, RemovalList, RunList
 from webhook.endpoints.http.problems import Problem
+from webhook.endpoints.ui.actions import ActionModel
 
 FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
     OpenApiOperation(
@@ -194,6 +196,22 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
             ("StagedUpdateRun", "/v1/runs/sur/{namespace}/{name}"),
             ("ClusterUpgradeRun", "/v1/runs/cuprun/{name}"),
         )
+    ),
+    OpenApiOperation(
+        "act",
+        "post",
+        "/v1/actions",
+        "Fleet",
+        "Preview or execute an action of the page",
+        "Served only if `HARBORMASTER_PAGE_ACTIONS` is true. The server sends each request of the action to the API "
+        "server of the hub with the token of the caller, never with its own. With `dryRun`, returns the effect and the "
+        "equivalent command, and has the API server judge the write without storing it. Otherwise `precondition` must "
+        "be that of a preview. 409: the object has changed since, is in no state for the action, or the API server "
+        "refuses the write. 403 has the message of the API server. It also means that the API server does not accept "
+        "the token, or that the caller has a client certificate, which cannot be forwarded.",
+        ActionAnswer,
+        ActionModel,
+        problems=(Problem.NOT_FOUND, Problem.CONFLICT),
     ),
     OpenApiOperation(
         "followEvents",

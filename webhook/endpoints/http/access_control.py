@@ -4,9 +4,9 @@ A caller is identified by a verified client certificate, else by the bearer toke
 signed in to the page, else as anonymous. A SubjectAccessReview then authorizes the request, with the template of the
 route as path and the method as verb: a ClusterRole with ``nonResourceURLs`` grants access.
 
-A session counts only for routes that the page reads, and only for requests of the page itself: a browser attaches its
-cookie to requests that other sites initiate. A session authenticates the user. Authorization is the same as for all
-other credentials.
+A session counts only for routes that the page reads and, if enabled, for its actions. It counts only for requests of
+the page itself: a browser attaches its cookie to requests that other sites initiate. A session authenticates the user.
+Authorization is the same as for all other credentials.
 
 After too many bad tokens from one source address, new tokens from there are not reviewed for a while. That affects
 neither certificates nor tokens that were good before, which are reviewed again every minute regardless of other
@@ -33,6 +33,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from aiohttp import web
@@ -82,7 +83,18 @@ MOST_GOOD: Final = 4096
 _SALT: Final = secrets.token_bytes(16)
 """Prevents callers from computing the lane of a token."""
 
+
+class Credential(StrEnum):
+    """How a caller has authenticated."""
+
+    CERTIFICATE = "certificate"
+    BEARER = "bearer"
+    SESSION = "session"
+    NONE = "none"
+
+
 _CALLER: Final = web.RequestKey("CALLER", UserInfo)
+_CREDENTIAL: Final = web.RequestKey("CREDENTIAL", Credential)
 _NONE: Final[Mapping[str, str]] = {}
 
 _log = logging.getLogger(__name__)
@@ -92,6 +104,12 @@ def caller_of(request: web.Request) -> UserInfo:
     """Return the sender of a request. On the plain listener, which does not authenticate, it is the anonymous user."""
     caller: UserInfo = request.get(_CALLER, ANONYMOUS)
     return caller
+
+
+def credential_of(request: web.Request) -> Credential:
+    """Return how the sender of a request has authenticated."""
+    credential: Credential = request.get(_CREDENTIAL, Credential.NONE)
+    return credential
 
 
 class Callers:
@@ -121,27 +139,35 @@ class Callers:
         self._looking = KeyedSemaphore(int(failures))
         self._good: OrderedDict[bytes, None] = OrderedDict()
 
-    async def recognize(self, request: web.Request, surface: Surface, *, by_session: bool = False) -> None:
+    async def recognize(
+        self, request: web.Request, surface: Surface, *, by_session: bool = False, writes: bool = False
+    ) -> None:
         """Authenticate a request, for `caller_of`.
 
         Args:
             request: A request whose body is unread.
             surface: Determines the limits.
             by_session: Whether the session of the page counts for this request.
+            writes: Whether the request may change the hub.
 
         Raises:
             ProblemError: No valid credentials (401), too many requests (429), or the hub does not respond (503).
         """
         now = asyncio.get_running_loop().time()
-        caller = self._by_certificate(request, surface) or await self._by_token(request, surface)
-        if caller is None and surface == "api":
-            caller = self._by_session(request, counts=by_session)
+        credential = Credential.CERTIFICATE
+        caller = self._by_certificate(request, surface)
         if caller is None:
+            credential, caller = Credential.BEARER, await self._by_token(request, surface)
+        if caller is None and surface == "api":
+            credential, caller = Credential.SESSION, self._by_session(request, counts=by_session, writes=writes)
+        if caller is None:
+            credential = Credential.NONE
             if surface != "extender" or not self._anonymous_extender:
                 raise self._stranger(surface)
             caller = ANONYMOUS
         mark_authenticated(request)
         request[_CALLER] = caller
+        request[_CREDENTIAL] = credential
         if surface == "api" and (wait := self._requests.take((caller.username, caller.uid), now)):
             raise self._too_often(surface, f"rate limit of {shown(caller)} exceeded", wait)
 
@@ -198,7 +224,7 @@ class Callers:
             raise self._stranger(surface)
         return authenticated_user
 
-    def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
+    def _by_session(self, request: web.Request, *, counts: bool, writes: bool) -> UserInfo | None:
         """Return the user of the browser's session, None without a session.
 
         Raises:
@@ -211,7 +237,8 @@ class Callers:
             raise self._stranger(
                 "api", "a session of the page is valid only for requests that the page makes. Use a token"
             )
-        if not is_of_page(request, self._sessions.page):
+        is_own = is_write_of_page if writes else is_of_page
+        if not is_own(request, self._sessions.page):
             raise self._stranger("api", "a session of the page is valid only for requests from the page itself")
         session = self._sessions.open(session_cookie)
         if session is None:
@@ -353,13 +380,18 @@ def _not_reviewed(error: NotReviewedError) -> ProblemError:
 
 SESSION: Final = "__Host-harbormaster-session"
 BEGUN: Final = "__Host-harbormaster-sign-in"
+ID_TOKEN: Final = "__Host-harbormaster-id-token"  # noqa: S105 - the name of a cookie
+"""ID token of the session, only for the actions of the page."""
 _READ: Final = frozenset({"GET", "HEAD"})
+SameSite: TypeAlias = Literal["Lax", "Strict"]
 
 
-def set_cookie(response: web.StreamResponse, name: str, value: str, life: timedelta) -> None:
+def set_cookie(
+    response: web.StreamResponse, name: str, value: str, life: timedelta, same_site: SameSite = "Lax"
+) -> None:
     """Set a cookie that the browser keeps for *life*, at least for a second."""
     seconds = max(1, int(life.total_seconds()))
-    response.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="Lax")
+    response.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite=same_site)
 
 
 def get_cookie(request: web.Request, name: str) -> str | None:
@@ -378,6 +410,15 @@ def get_cookie(request: web.Request, name: str) -> str | None:
 def forget(response: web.StreamResponse, name: str) -> None:
     """Delete a cookie in the browser."""
     response.del_cookie(name, path="/", secure=True, httponly=True, samesite="Lax")
+
+
+def is_write_of_page(request: web.Request, page: str) -> bool:
+    """Return whether a script of the page initiated the request.
+
+    Browsers attach both headers to each ``fetch`` of a POST. A form or a script of another site cannot set them.
+    """
+    headers = request.headers
+    return headers.get("Origin") == page and headers.get("Sec-Fetch-Site") == "same-origin"
 
 
 def is_of_page(request: web.Request, page: str) -> bool:

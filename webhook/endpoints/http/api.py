@@ -55,6 +55,7 @@ class _Endpoint:
     open_to_all: bool
     by_session: frozenset[str]
     refused: Callable[[int], object] | None = None
+    writes: bool = False
 
 
 class Api:
@@ -136,6 +137,12 @@ class Api:
         """
         posts = frozenset({"POST"})
         endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE, on_refusal)
+        self.app.router.add_route("*", path, self._wrap(endpoint, handler))
+
+    def act(self, path: str, route: str, handler: Handler) -> None:
+        """Serve POST on *path*, which changes the hub. The session of the page counts for requests of its scripts."""
+        posts = frozenset({"POST"})
+        endpoint = _Endpoint(posts, route, "api", True, False, posts, writes=True)
         self.app.router.add_route("*", path, self._wrap(endpoint, handler))
 
     def serve(
@@ -229,7 +236,7 @@ class Api:
         callers = None if endpoint.open_to_all else self._callers
         if callers is not None:
             by_session = request.method in endpoint.by_session
-            await callers.recognize(request, endpoint.surface, by_session=by_session)
+            await callers.recognize(request, endpoint.surface, by_session=by_session, writes=endpoint.writes)
         if request.method not in endpoint.methods:
             allowed = ", ".join(sorted(endpoint.methods))
             raise ProblemError(

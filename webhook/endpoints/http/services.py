@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from webhook.access.ports import Authenticator, Authorizer
+from webhook.actions.page_actions import PageActions
 from webhook.admission.removals import RemovalReviews
 from webhook.admission.rights import Rights
 from webhook.answers.extender import HubExtender
@@ -115,6 +116,7 @@ class Services:
         history: Records and queries events.
         removals: Judges writes by the content that they remove.
         page: Facts about the server for its page.
+        actions: The actions of the page. None: disabled, the page is read-only.
     """
 
     answers: Answers
@@ -125,3 +127,4 @@ class Services:
     history: HistoryService
     removals: RemovalReviews
     page: PageFacts = field(default_factory=PageFacts)
+    actions: PageActions | None = None

@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from scorer.api.meta import JsonObject, format_time
-from webhook.endpoints.http.access_control import BEGUN, SESSION, forget, get_cookie, is_of_page, set_cookie
+from webhook.endpoints.http.access_control import BEGUN, ID_TOKEN, SESSION, forget, get_cookie, is_of_page, set_cookie
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.rate_limits import TokenBuckets
@@ -61,14 +61,20 @@ def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
             return failed(SignInError(SignInFailure.BUSY, "too many concurrent redirects"))
         try:
             async with slots:
-                session_cookie, session = await sign_in.finish(request.query, cookie)
+                signed_in = await sign_in.finish(request.query, cookie)
         except SignInError as error:
             response = failed(error)
             if error.trouble is SignInFailure.STALE:  # another sign-in may have started here and be in progress
                 return response
         else:
             response = _to_page(DONE)
-            set_cookie(response, SESSION, session_cookie, session.ends - api.answers.now())
+            life = signed_in.session.ends - api.answers.now()
+            set_cookie(response, SESSION, signed_in.session_cookie, life)
+            if signed_in.token_cookie:
+                set_cookie(response, ID_TOKEN, signed_in.token_cookie, life, "Strict")
+            elif sign_in.keeps_tokens:
+                forget(response, ID_TOKEN)  # that of an earlier session
+                _log.info("ID token too large for a cookie, so actions of the page are unavailable to its user")
         forget(response, BEGUN)
         return response
 
@@ -86,6 +92,8 @@ def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
             raise ProblemError(Problem.FORBIDDEN, "sign-out is accepted only from the page itself")
         response = web.json_response({"location": await sign_in.sign_out_address()}, headers=_NO_STORE)
         forget(response, SESSION)
+        if sign_in.keeps_tokens:
+            forget(response, ID_TOKEN)
         return response
 
     api.get("/sign-in", "/sign-in", begin, when_synced=False, open_to_all=True)

@@ -37,7 +37,13 @@ _META: Final = '<meta name="{}" content="{}">'
 
 
 def add_routes(
-    app: web.Application, facts: PageFacts, folder: Traversable | None = None, *, provider: str = "", open_to: str = ""
+    app: web.Application,
+    facts: PageFacts,
+    folder: Traversable | None = None,
+    *,
+    provider: str = "",
+    open_to: str = "",
+    has_actions: bool = False,
 ) -> None:
     """Serve the files of *folder* with a known type: those of `PAGES` at their paths, the rest below ``/ui/``.
 
@@ -47,6 +53,7 @@ def add_routes(
         folder: The folder. None means that of the project's own page.
         provider: Display name of the sign-in provider, empty if unset.
         open_to: ``machine`` if every user of this machine may see the page without credentials, else empty.
+        has_actions: Whether the page offers actions.
     """
     contents = {
         "sign-in": provider,
@@ -54,6 +61,7 @@ def add_routes(
         "program": facts.program,
         "hub-options": facts.hub_options,
         "members": "simulated" if facts.simulated else "",
+        "actions": "on" if has_actions else "",
     }
     for file in sorted((folder or files("webhook") / "page").iterdir(), key=lambda entry: entry.name):
         content_type = _TYPES.get("." + file.name.rpartition(".")[2])

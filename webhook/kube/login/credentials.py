@@ -45,13 +45,15 @@ async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
     return await _library_login(selected)
 
 
-async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpoint:
-    """Return the API server of a kubeconfig for another client, without credentials.
+async def read_endpoint(kubeconfig: Path | None, context: str | None) -> ApiServerEndpoint:
+    """Return the API server of a kubeconfig or, without one, of this process's pod, without credentials.
 
     Raises:
         ConfigurationError: The file or its authorities are unusable, or it disables verification of the server's
-            certificate.
+            certificate. Or there is no file and this is not a pod.
     """
+    if kubeconfig is None:
+        return await _pod_endpoint()
     selected = await asyncio.to_thread(read_context, kubeconfig, context)
     server = selected.cluster["server"].rstrip("/")
     if selected.cluster.get("insecure-skip-tls-verify"):
@@ -70,6 +72,20 @@ async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpo
     return ApiServerEndpoint(
         server, authorities or "", text_at(cluster, "tls-server-name"), text_at(cluster, "proxy-url")
     )
+
+
+async def _pod_endpoint() -> ApiServerEndpoint:
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config import ConfigException, load_incluster_config
+
+    configuration = Configuration()
+    try:
+        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
+        content = await asyncio.to_thread(read_bounded, Path(str(configuration.ssl_ca_cert)))
+    except (ConfigException, OSError) as error:
+        reason = f"no --kubeconfig is given, and the process does not run in a pod: {error}"
+        raise ConfigurationError(reason) from error
+    return ApiServerEndpoint(str(configuration.host).rstrip("/"), content.decode("ascii", errors="replace"))
 
 
 def _static_login(context: KubeconfigContext) -> Login:

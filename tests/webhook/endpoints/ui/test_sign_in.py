@@ -2,25 +2,24 @@
 
 import json
 import re
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from aiohttp import web
 
+from tests.webhook.actions.hubs import KnownHubs
 from tests.webhook.endpoints.asking import PAYMENTS, assert_problem, routes
 from tests.webhook.endpoints.callers_known import EVERYBODY, roster
 from tests.webhook.endpoints.conftest import Clock
+from tests.webhook.endpoints.ui.signing_in import BY_PAGE, OF_PAGE, session, signing_in
 from tests.webhook.sign_in.lying_provider import PAGE, SEALING, SECRET, lying_provider, options
-from webhook.access.user import UserInfo
+from webhook.actions.page_actions import PageActions
 from webhook.endpoints.http.access_control import BEGUN, SESSION
+from webhook.runtime.clock import utc_now
 from webhook.sign_in.people import SignIn
-from webhook.sign_in.sessions import Session
 
 RIGHTS = ("get /v1/clusters", "post /v1/explain", "post /v1/plan", "get /v1/events")
-OF_PAGE = {"Sec_Fetch_Site": "same-origin"}
-BY_PAGE = {**OF_PAGE, "Origin": PAGE}
 EXPLAIN = json.dumps({"placement": PAYMENTS}).encode()
 
 
@@ -28,18 +27,6 @@ def cookies(answer) -> dict[str, str]:
     """The cookies that an answer sets; `Connection` keeps one header of a name, so there has to be one."""
     name, _, rest = answer.headers.get("Set-Cookie", "=").partition("=")
     return {name: rest.partition(";")[0]}
-
-
-@asynccontextmanager
-async def signing_in(launch, tmp_path, *rights, **how):
-    """A server that sends people to a provider, whose callers have rights as the user ``ann``."""
-    async with lying_provider(**how) as lying:
-        known = roster(*rights)
-        settings = options(tmp_path, lying.issuer)
-        sign_in = SignIn(settings, Clock(timedelta()), lambda: 0.0)
-        await sign_in.check()
-        async with launch(authenticator=known, authorizer=known, sign_in=sign_in) as port:
-            yield port, lying, sign_in
 
 
 def begun_of(sign_in, answer):
@@ -57,13 +44,6 @@ async def come_back(port, lying, sign_in, query="", **headers):
         cookie = {"Cookie": f"{BEGUN}={cookies(begun)[BEGUN]}"}
         path = f"/sign-in/callback?{query or f'code=c0de&state={state}'}"
         return await connection.get(path, **(cookie | headers))
-
-
-def session(sign_in, name="ann", groups=(), life=timedelta(hours=1)) -> dict[str, str]:
-    """The header of a browser that has signed in."""
-    ends = datetime.now(UTC) + life
-    sealed = sign_in.sessions.close(Session(UserInfo(name, frozenset({*groups, EVERYBODY})), ends))
-    return {"Cookie": f"{SESSION}={sealed}"}
 
 
 async def test_who_signs_in_is_judged_like_everybody_else(launch, tmp_path):
@@ -278,20 +258,36 @@ async def test_what_another_site_makes_a_browser_ask(signed_in, method, path, he
 
 
 COUNTS = {"/v1/explain", "/v1/plan", "/v1/render"}
+COUNTS_WITH_ACTIONS = COUNTS | {"/v1/actions"}
 OPEN_TO_ALL = {"/v1/openapi.json", "/v1/upgrade/operations/{run}/{member}/{attempt}/status"}
 
 
-async def test_a_session_counts_for_no_write_and_for_nobody_but_the_page(signed_in):
-    """Whatever is added to the router later: a session is no credential for it, unless it is on this list."""
-    port, sign_in = signed_in
+@pytest.mark.parametrize(
+    ("actions", "counts"),
+    [
+        pytest.param(None, COUNTS, id="read-only"),
+        pytest.param(PageActions(KnownHubs(), utc_now), COUNTS_WITH_ACTIONS, id="with-actions"),
+    ],
+)
+async def test_a_session_counts_for_no_write_and_for_nobody_but_the_page(launch, tmp_path, actions, counts):
+    """Whatever is added to the router later: a session is no credential for it, unless it is on this list.
+
+    The only write on it is that of the page's actions, if they are enabled: see `test_actions`.
+    """
+    async with signing_in(launch, tmp_path, *RIGHTS, actions=actions) as (port, _, sign_in):
+        await count_sessions(port, sign_in, counts)
+
+
+async def count_sessions(port, sign_in, counts):
     found = routes(port.server._https.app)
+    assert counts <= set(found)
     kept = {**session(sign_in), **BY_PAGE}
     asked = 0
     for path in found:
         if not path.startswith(("/v1", "/extender")) or path in OPEN_TO_ALL:
             continue
         for method in ("POST", "PUT", "PATCH", "DELETE"):
-            if method == "POST" and path in COUNTS:
+            if method == "POST" and path in counts:
                 continue
             async with port.dial(token="") as connection:
                 answer = await connection.get(path, method, **kept)

@@ -113,3 +113,18 @@ async def test_authorities_without_end_are_told_to_no_other_client(write, tmp_pa
 async def test_without_a_kubeconfig_this_has_to_be_a_pod():
     with pytest.raises(ConfigurationError, match="no --kubeconfig is given, and the process does not run in a pod"):
         await read_login(None, None)
+
+
+async def test_in_a_pod_the_files_of_its_account_say_where_and_by_what(monkeypatch, tmp_path):
+    pem = Authority.new(datetime.now(UTC)).pem
+    for name, content in (("token", b"t"), ("ca.crt", pem)):
+        (tmp_path / name).write_bytes(content)
+    module = "kubernetes_asyncio.config.incluster_config"
+    monkeypatch.setattr(f"{module}.SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(f"{module}.SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    assert await read_endpoint(None, None) == ApiServerEndpoint("https://10.0.0.1:443", pem.decode())
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
+    with pytest.raises(ConfigurationError, match="no --kubeconfig is given, and the process does not run in a pod: "):
+        await read_endpoint(None, None)
