@@ -1,5 +1,6 @@
 /** One cluster: what it runs, when it may be touched, what disrupts it, what is placed there, how it went, and its loss. */
 
+import { showActions } from "./actions.js";
 import { ask } from "./api.js";
 import { href } from "./address.js";
 import { ticking } from "./clock.js";
@@ -94,12 +95,21 @@ function inWords(name, values) {
   return low === high ? `${low}, unchanged` : `${low} to ${high}`;
 }
 
+const isCordoned = ({ taints }) => (taints ?? []).some((one) => one.key === "cordon-key" && one.effect === "NoSchedule");
+
+/** Cordon or uncordon a cluster, whichever changes it. */
+function actionOf(cluster) {
+  const action = isCordoned(cluster) ? "uncordon" : "cordon";
+  return [{ action, target: { kind: "MemberCluster", name: cluster.name } }];
+}
+
 /** The panel of a cluster. */
 export class ClusterView {
   constructor({ title, sub, json, body }) {
     Object.assign(this, { title, sub, json, body, name: "", history: null });
     this.facts = h("dl", { class: "facts" });
     this.commands = h("ul", { class: "commands", "aria-label": "Next steps" });
+    this.actions = h("p", { class: "actions", hidden: true });
     this.rows = h("tbody");
     this.table = h("table", { class: "properties" },
       h("caption", { class: "unseen" }, "Properties and their values over the last day"),
@@ -113,7 +123,7 @@ export class ClusterView {
       this.facts,
       h("section", { class: "part" }, h("h3", {}, "Properties"), h("div", { class: "scroller" }, this.table)),
       h("section", { class: "part" }, h("h3", {}, "If it were lost"), this.whatif.element),
-      h("section", { class: "part" }, h("h3", {}, "Next steps"), this.commands),
+      h("section", { class: "part" }, h("h3", {}, "Next steps"), this.actions, this.commands),
     ];
   }
 
@@ -151,6 +161,7 @@ export class ClusterView {
     if (isNews(this.body, "cluster")) this.body.replaceChildren(...this.all);
     this.whatif.follow();
     showCommands(this.commands, ofCluster(cluster));
+    if (isNews(this.actions, [cluster.name, isCordoned(cluster)])) showActions(this.actions, [actionOf(cluster)]);
     this.showProperties(cluster);
     if (!isNews(this.facts, [cluster.name, cluster.upkeep, cluster.holds, cluster.placements, cluster.labels, cluster.taints, cluster.properties?.[VERSION]?.value])) return;
     this.facts.replaceChildren(...facts(cluster).map(([word, content]) => h("div", {}, h("dt", {}, word), h("dd", {}, content))));

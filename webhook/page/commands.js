@@ -1,4 +1,4 @@
-/** For each state the command that shows more or acts; the page itself writes nothing. */
+/** For each state the command that shows more or acts. */
 
 import { h, isNews } from "./dom.js";
 import { call, isSimulated } from "./server.js";

@@ -1,6 +1,7 @@
 /** One placement in full: its numbers, why these clusters, how far it has come on each, what lies behind it, and what if. */
 
 import { href } from "./address.js";
+import { showActions } from "./actions.js";
 import { ask, placementPath } from "./api.js";
 import { ticking } from "./clock.js";
 import { ofPlacement, showCommands } from "./commands.js";
@@ -11,7 +12,7 @@ import { Unfolding, decisions, objectsOn, yamlOf } from "./past.js";
 import { numbers } from "./placements.js";
 import { refer } from "./reference.js";
 import { releaseOf } from "./release.js";
-import { clustersOf, currentRun, whyOf } from "./runs.js";
+import { clustersOf, currentRun, lastChange, undoOf, whyOf } from "./runs.js";
 import { grouped } from "./selection.js";
 import { call } from "./server.js";
 import { ROLLOUT_STATES, tone } from "./states.js";
@@ -22,6 +23,7 @@ import { localTimes } from "./zone.js";
 const NAMED_CLUSTERS = 12;
 const NAMED_RUNS = 3;
 const SHOWN_REMOVALS = 20;
+const MOST_DIGESTS = 50; // that one action confirms
 const FIRST_CLUSTERS = 30; // whose objects are offered at once
 
 /** `payments`, or `shop/cart` for a placement of a namespace. */
@@ -136,9 +138,11 @@ export class PlacementView {
     this.rolloutSub = h("span", { class: "sub" });
     this.progress = h("div", {});
     this.runs = h("p", { class: "own-runs", hidden: true });
+    this.actions = h("p", { class: "actions", hidden: true });
+    this.confirmAll = h("p", { class: "actions", hidden: true });
     this.removalList = h("ul", { class: "conditions" });
     this.removals = h("section", { class: "part removals", "aria-label": "Pending removals", hidden: true }, h("h3", {}, "Pending removals"),
-      h("p", { class: "quiet" }, "This content remains on the members until its removal is confirmed, or until its source is restored."), this.removalList);
+      h("p", { class: "quiet" }, "This content remains on the members until its removal is confirmed, or until its source is restored."), this.removalList, this.confirmAll);
     this.timeline = new Timeline({ firstRows });
     this.course = h("details", { class: "course", hidden: true }, h("summary", {}, "rollout timeline"), this.timeline.element);
     this.course.addEventListener("toggle", () => this.timeline.render());
@@ -153,7 +157,7 @@ export class PlacementView {
     this.objects.addEventListener("toggle", () => this.showClusters());
     this.below = new Map(); // cluster → the disclosure of its objects
     this.makeWhatIf();
-    this.all = [this.why, this.removals, this.runs, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
+    this.all = [this.why, this.removals, this.runs, this.actions, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
       h("section", { class: "part" }, h("h3", {}, "Next steps"), this.commands),
       h("section", { class: "part" }, h("h3", {}, "What if"), this.whatif.element),
       h("section", { class: "part unfoldings" }, h("h3", {}, "Details"), this.decisions.element, this.release.element, this.objects, this.yaml.element)];
@@ -280,6 +284,8 @@ export class PlacementView {
     const own = (runs ?? []).filter((run) => run.placement === placement.ref);
     this.runs.hidden = !own.length;
     if (isNews(this.runs, own.map((run) => [run.ref, run.state]))) this.runs.replaceChildren(...runLinks(own));
+    const undone = lastChange(own);
+    if (isNews(this.actions, [placement.ref, undone?.ref])) showActions(this.actions, undone ? [[undoOf(undone), `Undo the last change, ${undone.name}`]] : []);
     if (placement.timeline?.bands.some((band) => band.bars.length)) {
       this.course.hidden = false;
       this.timeline.update(placement.timeline);
@@ -297,6 +303,11 @@ export class PlacementView {
   showRemovals(removals) {
     this.removals.hidden = !removals.length;
     if (isNews(this.removalList, removals.map((one) => [one.digest, one.objects, one.clusterCount, one.since, one.onMembers]))) this.removalList.replaceChildren(...removalRows(removals));
+    if (!isNews(this.confirmAll, [this.ref, removals.map((one) => one.digest)])) return;
+    const { kind, namespace, name } = this.placement;
+    const digests = removals.map((one) => one.digest).filter(Boolean);
+    const order = { action: "confirm", target: namespace ? { kind, namespace, name } : { kind, name }, digests };
+    showActions(this.confirmAll, digests.length && digests.length <= MOST_DIGESTS ? [[order, digests.length === 1 ? "Confirm the removal" : `Confirm all ${number(digests.length)} removals`]] : []);
   }
 
   /** Show the explanation of the placement shown. */

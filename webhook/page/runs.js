@@ -1,5 +1,6 @@
 /** Staged updates and upgrades: the list, and one run with what it waits for and its timeline. */
 
+import { actionButton, runTarget, showActions } from "./actions.js";
 import { beside, href } from "./address.js";
 import { serverNow, ticking } from "./clock.js";
 import { command } from "./commands.js";
@@ -164,8 +165,40 @@ export class RunsView {
 }
 
 /** One wait: what for, and what answers it. */
-function waiting(wait) {
-  return h("li", {}, h("span", {}, inWords(wait)), wait.command ? command(called(wait.command)) : null);
+function waiting(run, wait) {
+  const answers = ["approve", "reject"].map((action) => answerButton(run, wait, action));
+  return h("li", {}, h("span", {}, inWords(wait)), wait.command ? command(called(wait.command)) : null,
+    answers.some(Boolean) ? h("span", { class: "actions" }, answers) : null);
+}
+
+/** The button that answers an approval that waits for the viewer. */
+function answerButton(run, wait, action) {
+  if (wait.kind !== "Approval" || !wait.request || !wait.command) return null;
+  const title = action === "approve" ? "Approve" : "Reject";
+  if (run.upgrade) return actionButton({ action, target: { kind: "ClusterUpgradeGate", name: wait.request } }, title);
+  return actionButton({ action, target: runTarget(run), stage: wait.stage }, title);
+}
+
+const STOPPABLE = new Set(["running", "waiting", "stuck"]);
+
+/** What may be done with a run as a whole. The server knows best, and explains a refusal. */
+function actionsOf(run) {
+  const target = runTarget(run);
+  const out = [];
+  if (STOPPABLE.has(run.state)) out.push([{ action: "stop", target }, "Stop"]);
+  if (run.state === "stopped" || (run.upgrade && run.state === "failed")) out.push([{ action: "resume", target }, "Resume"]);
+  if (!run.upgrade && run.updated > 0 && (isOver(run) || run.state === "stopped")) out.push([undoOf(run), "Undo"]);
+  return out;
+}
+
+/** The action that rolls a staged update back. */
+export function undoOf(run) {
+  return { action: "undo", target: runTarget(run) };
+}
+
+/** The last run of a placement that has changed clusters and may be undone; `undefined`: there is none. */
+export function lastChange(own) {
+  return own.find((run) => run.updated > 0 && isOver(run) && run.state !== "failed");
 }
 
 /** The panel of the selected run. */
@@ -174,6 +207,7 @@ export class RunView {
     Object.assign(this, { title, sub, json, body, ref: "" });
     this.why = h("p", { class: "callout", hidden: true });
     this.waits = h("ul", { class: "callout waits", hidden: true, "aria-label": "Pending waits of the run" });
+    this.actions = h("p", { class: "actions", hidden: true });
     this.timeline = new Timeline({ firstRows });
     this.quiet = h("p", { class: "quiet" }, "Loading the run…");
   }
@@ -195,7 +229,7 @@ export class RunView {
       this.timeline.element.hidden = true;
       this.quiet.hidden = false;
     }
-    if (isNews(this.body, "run")) this.body.replaceChildren(this.why, this.waits, this.quiet, this.timeline.element);
+    if (isNews(this.body, "run")) this.body.replaceChildren(this.why, this.waits, this.actions, this.quiet, this.timeline.element);
     say(this.title, fullName(run));
     this.drawSub(run);
     this.json.hidden = false;
@@ -206,7 +240,8 @@ export class RunView {
     say(this.why, localTimes(why));
     this.waits.hidden = !run.waits.length;
     this.waits.className = `callout waits ${run.waits.some((wait) => wait.command) ? "warn" : "busy"}`;
-    if (isNews(this.waits, run.waits)) this.waits.replaceChildren(...run.waits.map(waiting));
+    if (isNews(this.waits, [run.ref, run.waits])) this.waits.replaceChildren(...run.waits.map((wait) => waiting(run, wait)));
+    if (isNews(this.actions, [run.ref, run.state, run.updated, run.endedAt])) showActions(this.actions, actionsOf(run));
     if (!run.timeline) return;
     this.quiet.hidden = true;
     this.timeline.element.hidden = false;

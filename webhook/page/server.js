@@ -8,6 +8,9 @@ const options = meta("hub-options");
 /** Whether the hub simulates its members, as `harbormaster up` does. */
 export const isSimulated = meta("members") === "simulated";
 
+/** Whether the page may act on the hub, with the token of its viewer. */
+export const hasActions = meta("actions") === "on";
+
 /** Whether every user of the server's machine may see the page. */
 export const isOpenToMachine = meta("open-to") === "machine";
 

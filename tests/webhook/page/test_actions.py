@@ -1,0 +1,180 @@
+"""Actions on the page over a real hub: what a dialog shows, what it sends, and where the focus is."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from scorer.api.kinds import APPROVAL_REQUEST, KINDS, MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, STAGED_STRATEGY
+from scorer.api.names import REJECTED
+from scorer.api.unstructured.documents import annotation, conditions_of, spec_of
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import make_member, pick_n
+from tests.webhook.page.axe import COLOURS, FINDINGS, script
+from tests.webhook.page.conftest import PATIENCE, VIEWS, Tabs, show
+from tests.webhook.page.fixture_clock import HubClock
+from tests.webhook.services import LISTENERS
+from webhook.embedded.simulation.annotations import status_in_annotation
+from webhook.kube.ports import Key
+from webhook.processes.up import Up
+from webhook.settings.programs import UpSettings
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+RUN = "ledger-1"
+
+
+@asynccontextmanager
+async def waiting_hub(data: Path, **settings) -> AsyncIterator[Up]:
+    """Run a hub with actions, and a run that waits for its approval."""
+    stages = [
+        {
+            "name": "first",
+            "labelSelector": {"matchLabels": {"stage": "first"}},
+            "afterStageTasks": [{"type": "Approval"}],
+        },
+        {"name": "rest", "labelSelector": {"matchLabels": {"stage": "rest"}}},
+    ]
+    spec = {"placementName": "ledger", "stagedRolloutStrategyName": "twice", "state": "Run"}
+    objects = (
+        (KINDS["", "Namespace"], {"metadata": {"name": "ledger"}}),
+        (STAGED_STRATEGY, {"metadata": {"name": "twice"}, "spec": {"stages": stages}}),
+        (STAGED_RUN, {"metadata": {"name": RUN}, "spec": spec}),
+    )
+    async with Up(UpSettings(**(LISTENERS | {"page_actions": True} | settings)), data, now=HubClock()) as up:
+        for name, stage in (("amsterdam", "first"), ("bergen", "rest")):
+            await up.store.create(MEMBER_CLUSTER, status_in_annotation(make_member(name, nodes=3, stage=stage)))
+        placement = make_placement("ledger", pick_n(2), home="ledger", strategy={"type": "External"})
+        await up.store.create(PLACEMENT, placement)
+        for kind, document in objects:
+            await up.store.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
+            assert await up.settled(PATIENCE / 1000)
+        yield up
+
+
+@asynccontextmanager
+async def opened(tabs: Tabs, address: str, token: str = "", **options) -> AsyncIterator[Page]:
+    """Open the page; with a token, its viewer has signed in."""
+    async with tabs.open(**options) as page:
+        await page.goto(address)
+        if token:
+            await page.get_by_label("Token").fill(token)
+            await page.get_by_role("button", name="Sign in", exact=True).click()
+        yield page
+        assert await page.evaluate("window.violations") == []
+
+
+def token_of(up: Up) -> str:
+    return up.token_file.read_text(encoding="ascii")
+
+
+async def test_without_the_setting_nothing_acts(tmp_path, tabs):
+    async with (
+        waiting_hub(tmp_path / "data", page_actions=False) as up,
+        opened(tabs, f"{up.http_url}/#csur/{RUN}") as page,
+    ):
+        await expect(page.locator("#run .command")).to_have_text(f"harbormaster approve {RUN} --stage first")
+        await expect(page.locator("button[data-action]")).to_have_count(0)
+        await expect(page.get_by_text("This page is read-only: run the commands in your terminal.")).to_be_visible()
+
+
+async def test_an_approval_is_shown_confirmed_and_followed(tmp_path, tabs):
+    async with (
+        waiting_hub(tmp_path / "data") as up,
+        opened(tabs, f"{up.https_url}/#csur/{RUN}", token_of(up)) as page,
+    ):
+        dialog = page.get_by_role("dialog")
+        approve = page.get_by_role("button", name=f"Approve {RUN}", exact=True)
+        await expect(approve).to_be_visible()
+        for width, scheme in (*VIEWS, (390, "dark")):
+            await show(page, width, scheme)
+            measured = await page.evaluate(MEASURE)
+            seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
+            assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
+        await show(page)
+        await approve.focus()
+        await page.keyboard.press("Enter")
+        await expect(dialog.get_by_role("heading")).to_have_text(f"Approve {RUN}")
+        await expect(dialog.locator(".command")).to_have_text(f"harbormaster approve {RUN} --stage first")
+        await expect(dialog.get_by_role("list", name="Effect")).to_have_text(
+            "Stage rest then updates 1 cluster (bergen)."
+        )
+        await page.evaluate(script().read_text(encoding="utf-8"))
+        for width, scheme in (*VIEWS, (390, "dark")):
+            await show(page, width, scheme)
+            assert await page.evaluate(FINDINGS) == []
+            assert await page.evaluate(FINDINGS, COLOURS) == []
+            assert (await page.evaluate(MEASURE))["overflow"] == 0, (width, scheme)
+            assert await dialog.evaluate("(box) => box.scrollWidth <= box.clientWidth"), (width, scheme)
+        await show(page)
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_be_hidden()
+        await expect(approve).to_be_focused()
+        assert not conditions_of(await up.store.get(APPROVAL_REQUEST, Key(f"{RUN}-after-first")))
+        await page.keyboard.press("Enter")
+        await dialog.get_by_label("Reason (optional)").fill("errors are flat")
+        await expect(dialog.get_by_role("button", name="Confirm", exact=True)).to_be_enabled()
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        await expect(dialog.get_by_role("status")).to_have_text(f"{RUN}-after-first approved: run {RUN} continues")
+        await expect(dialog.get_by_role("button", name="Close", exact=True)).to_be_focused()
+        given = conditions_of(await up.store.get(APPROVAL_REQUEST, Key(f"{RUN}-after-first")))
+        assert "approved by harbormaster:up: errors are flat" in [each["message"] for each in given]
+        await expect(page.locator("#run-sub .pill")).to_have_text("succeeded")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#main")).to_be_focused()  # the button has gone with the wait
+        await expect(page.get_by_role("button", name=f"Undo {RUN}", exact=True)).to_be_visible()
+        await expect(page.get_by_text("Actions are executed with your rights, after you confirm them.")).to_be_visible()
+
+
+async def test_a_rejection_needs_a_reason_and_a_stale_effect_is_not_executed(tmp_path, tabs):
+    async with (
+        waiting_hub(tmp_path / "data") as up,
+        opened(tabs, f"{up.https_url}/#csur/{RUN}", token_of(up)) as page,
+    ):
+        dialog = page.get_by_role("dialog")
+        await page.get_by_role("button", name=f"Reject {RUN}", exact=True).click()
+        confirm = dialog.get_by_role("button", name="Confirm", exact=True)
+        await expect(confirm).to_be_enabled()
+        await confirm.click()
+        assert await dialog.get_by_role("textbox", name="Reason", exact=True).evaluate(
+            "(field) => field.matches(':user-invalid, :invalid')"
+        )
+        await dialog.get_by_role("textbox", name="Reason", exact=True).fill("errors have doubled")
+        stored = await up.store.get(STAGED_RUN, Key(RUN))
+        await up.store.replace(STAGED_RUN, {**stored, "spec": {**spec_of(stored), "state": "Stop"}})
+        await expect(page.locator("#run-sub .pill")).to_have_text("stopped")
+        await confirm.click()
+        await expect(dialog.get_by_role("status")).to_contain_text("is not waiting for an approval")
+        await expect(dialog.get_by_role("button", name="Check again", exact=True)).to_be_visible()
+        await dialog.get_by_role("button", name="Cancel", exact=True).click()
+        assert annotation(await up.store.get(STAGED_RUN, Key(RUN)), REJECTED) == ""
+        await page.get_by_role("button", name=f"Resume {RUN}", exact=True).click()
+        await confirm.click()
+        await expect(dialog.get_by_role("status")).to_have_text(f"{RUN} resumed")
+
+
+async def test_a_page_that_asks_nobody_asks_for_the_token_before_it_acts(tmp_path, tabs):
+    async with waiting_hub(tmp_path / "data") as up, opened(tabs, f"{up.http_url}/#cluster/bergen") as page:
+        dialog = page.get_by_role("dialog")
+        await page.get_by_role("button", name="Cordon bergen", exact=True).click()
+        await expect(dialog.get_by_role("status")).to_have_text("Actions need the token of this hub.")
+        field = dialog.get_by_label("Token of this hub")
+        await expect(field).to_be_focused()
+        await field.fill("wrong")
+        await page.keyboard.press("Enter")
+        await expect(dialog.get_by_role("status")).to_have_text("The token is not accepted.")
+        await field.fill(token_of(up))
+        await page.keyboard.press("Enter")
+        await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("bergen gets no new placements.")
+        await expect(dialog.get_by_role("list", name="Warnings")).to_contain_text("does not evict existing placements")
+        await dialog.get_by_role("button", name="Confirm", exact=True).click()
+        await expect(dialog.get_by_role("status")).to_have_text("bergen cordoned")
+        await dialog.get_by_role("button", name="Close", exact=True).click()
+        await page.get_by_role("button", name="Uncordon bergen", exact=True).click()
+        await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("bergen may get placements again.")
+        await dialog.get_by_role("button", name="Confirm", exact=True).click()
+        await expect(dialog.get_by_role("status")).to_have_text("bergen uncordoned")

@@ -1,0 +1,172 @@
+/**
+ * Actions on the hub, if the server offers them: a button opens a dialog with the command and its effect, and sends the
+ * action only after the viewer has confirmed it. The server refuses it if anything shown there has changed.
+ */
+
+import { ask } from "./api.js";
+import { command } from "./commands.js";
+import { h } from "./dom.js";
+import { called, hasActions, isOpenToMachine } from "./server.js";
+import { keepToken, readToken } from "./session.js";
+
+const WORDS = { approve: "Approve", reject: "Reject", stop: "Stop", resume: "Resume", undo: "Undo", confirm: "Confirm removal of", cordon: "Cordon", uncordon: "Uncordon" };
+const REASONED = new Set(["approve", "reject"]);
+const PATH = "/v1/actions";
+
+const dialog = document.getElementById("action");
+let opener = ""; // key of the button that has opened the dialog: a live update may have replaced the button since
+
+if (hasActions) document.getElementById("writes").textContent = "Actions are executed with your rights, after you confirm them.";
+
+/** The title of an action: `Approve spring`. */
+const titleOf = ({ action, target }) => `${WORDS[action]} ${target.namespace ? `${target.namespace}/` : ""}${target.name}`;
+
+/** A button for an action, `null` if the server offers none. `words` are shown if they differ from its title. */
+export function actionButton(order, words = titleOf(order)) {
+  if (!hasActions || !dialog) return null;
+  const key = JSON.stringify(order);
+  const title = titleOf(order);
+  const name = title !== words && title.startsWith(words) ? title : null; // the spoken name has to begin with the shown one
+  return h("button", { type: "button", class: "act", "data-action": key, "aria-haspopup": "dialog", "aria-label": name, onclick: () => { opener = key; open(order); } }, words);
+}
+
+/** The buttons of several actions in a row; hidden without any. */
+export function showActions(row, orders) {
+  const buttons = orders.map(([order, words]) => actionButton(order, words)).filter(Boolean);
+  row.hidden = !buttons.length;
+  row.replaceChildren(...buttons);
+}
+
+/** The target of an action on a run, as the API names it. */
+export function runTarget({ kind, namespace, name }) {
+  return namespace ? { kind, namespace, name } : { kind, name };
+}
+
+function returnFocus() {
+  const button = [...document.querySelectorAll("button[data-action]")].find((one) => one.dataset.action === opener);
+  (button ?? document.getElementById("main")).focus();
+}
+
+dialog?.addEventListener("close", returnFocus);
+
+function open(order) {
+  new Action(order).begin();
+  dialog.showModal();
+}
+
+/** One action, from its preview to its result. */
+class Action {
+  constructor(order) {
+    this.order = order;
+    this.facts = null;
+    this.body = h("div", { class: "action-effect" });
+    this.status = h("p", { class: "action-status", role: "status" });
+    this.reason = h("textarea", { id: "action-reason", class: "control", rows: 2, maxlength: 1024, required: order.action === "reject" });
+    this.token = h("input", { id: "action-token", class: "control", type: "password", autocomplete: "off", spellcheck: "false" });
+    this.reasonField = h("p", { class: "action-field", hidden: !REASONED.has(order.action) },
+      h("label", { for: "action-reason" }, order.action === "reject" ? "Reason" : "Reason (optional)"), this.reason);
+    this.tokenField = h("p", { class: "action-field", hidden: true },
+      h("label", { for: "action-token" }, "Token of this hub: the content of the file token in its data folder"), this.token);
+    this.confirm = h("button", { type: "submit", class: "act primary", disabled: true }, "Confirm");
+    this.cancel = h("button", { type: "button", class: "act", onclick: () => dialog.close() }, "Cancel");
+    this.form = h("form", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
+      h("h2", { id: "action-title" }, titleOf(order)), this.body, this.reasonField, this.tokenField, this.status, h("p", { class: "action-buttons" }, this.confirm, this.cancel));
+    dialog.replaceChildren(this.form);
+  }
+
+  say(words, tone = "") {
+    this.status.className = `action-status ${tone ? `callout ${tone}` : ""}`;
+    this.status.textContent = words;
+  }
+
+  begin() {
+    this.preview();
+  }
+
+  /** Ask for the effect. */
+  async preview() {
+    this.facts = null;
+    this.confirm.disabled = true;
+    this.say("Checking the effect…");
+    try {
+      const { document: answer } = await ask(PATH, { body: { ...this.order, dryRun: true } });
+      if (!this.form.isConnected) return;
+      this.show(answer);
+      this.tokenField.hidden = true;
+      if (!answer.impact.length) {
+        this.finish(answer.outcome, "calm");
+        return;
+      }
+      this.facts = answer.precondition;
+      this.confirm.textContent = "Confirm";
+      this.confirm.disabled = false;
+      this.say("");
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  show(answer) {
+    this.body.replaceChildren(
+      h("p", {}, command(called(answer.command))),
+      h("ul", { class: "action-impact", "aria-label": "Effect" }, answer.impact.map((words) => h("li", {}, words))),
+      ...(answer.warnings.length ? [h("ul", { class: "callout warn action-warnings", "aria-label": "Warnings" }, answer.warnings.map((words) => h("li", {}, words)))] : []));
+  }
+
+  /** Confirm: execute what was shown, or ask for the effect again. */
+  submit() {
+    if (!this.tokenField.hidden) {
+      const text = readToken(this.token.value);
+      this.token.value = "";
+      if (text === null) {
+        this.say("This is not a token.", "bad");
+        this.token.focus();
+        return;
+      }
+      keepToken(text);
+    }
+    if (this.facts) this.execute();
+    else this.preview();
+  }
+
+  async execute() {
+    const { facts } = this;
+    this.confirm.disabled = true;
+    this.say("Executing…");
+    try {
+      const reason = this.reason.value.trim();
+      const { document: answer } = await ask(PATH, { body: { ...this.order, ...(reason ? { reason } : {}), precondition: facts } });
+      if (!this.form.isConnected) return;
+      this.show(answer);
+      this.finish(answer.outcome, "good");
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Show a refusal in the words of the server. Nothing has been changed. */
+  fail(error) {
+    if (!this.form.isConnected) return;
+    if (error.status === 401 && isOpenToMachine) {
+      this.tokenField.hidden = false;
+      this.say(error.token ? "The token is not accepted." : "Actions need the token of this hub.", error.token ? "bad" : "warn");
+      keepToken("");
+      this.confirm.textContent = "Continue";
+      this.confirm.disabled = false;
+      this.token.focus();
+      return;
+    }
+    this.facts = null;
+    this.say(error.message, "bad");
+    this.confirm.textContent = "Check again";
+    this.confirm.disabled = false;
+  }
+
+  finish(words, tone) {
+    this.reasonField.hidden = true;
+    this.confirm.hidden = true;
+    this.cancel.textContent = "Close";
+    this.say(words, tone);
+    this.cancel.focus();
+  }
+}
