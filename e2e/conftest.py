@@ -35,7 +35,7 @@ from e2e.fleet.objects import Objects
 from e2e.fleet.scene import Scene
 from e2e.installed.images import installed_images
 from e2e.kubelet.bed import Bed, Site, running_bed
-from e2e.kubelet.images import own_image
+from e2e.kubelet.images import Image, own_image
 from e2e.kubelet.scene import OWN, WEB, web_image
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind
 from tests.turns import group_of
@@ -358,14 +358,18 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
             shared.end()
 
 
+def images_of_beds(programs: Mapping[str, Path]) -> dict[str, Image]:
+    """Return the images of `bed`, by name."""
+    return {WEB: web_image(), OWN: own_image(), **installed_images(programs)}
+
+
 @pytest.fixture(scope="package")
 def shared_bed(programs: Mapping[str, Path], folder: Path, request: pytest.FixtureRequest) -> Iterator[Shared[Bed]]:
     """`bed`, for all modules of its group."""
 
     def run(number: int) -> AbstractContextManager[Bed]:
         programs["helm"]  # built here: in the network of the bed, no modules can be fetched
-        images = {WEB: web_image(), OWN: own_image(), **installed_images(programs)}
-        return running_bed(programs, folder / f"bed-{number}", images, Site(backoff_seconds=1))
+        return running_bed(programs, folder / f"bed-{number}", images_of_beds(programs), Site(backoff_seconds=1))
 
     yield from share(request, run)
 

@@ -94,7 +94,12 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/replicas/test_shards.py",
         "e2e/staged_updates/test_commands.py",
     ),
-    BED: ("e2e/soak/test_upgrades.py", "e2e/packaging/test_installation.py", "e2e/harness/test_kubelet.py"),
+    BED: (
+        "e2e/harness/test_kubelet.py",
+        "e2e/packaging/test_documented_installation.py",
+        "e2e/packaging/test_installation.py",
+        "e2e/soak/test_upgrades.py",
+    ),
 }
 """Files by group."""
 

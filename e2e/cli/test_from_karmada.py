@@ -5,7 +5,6 @@ at a control plane of Karmada whose own controllers write to the same members. T
 """
 
 import re
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from e2e.fleet.writes import Writes
 from e2e.karmada.control_plane import MANAGED, Karmada, space_of
 from e2e.karmada.definitions import CLUSTER, POLICY
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, PLACEMENT, Kind
-from tests.docs.pages import DOCS
+from tests.docs.pages import DOCS, read_page
 
 PAGE: Final = DOCS / "moving-from-karmada.md"
 NAMES: Final = {"berlin": "bravelion", "dublin": "jumpingcat"}
@@ -52,9 +51,7 @@ PICKS, COMPARE, SUSPEND, TAKE_OVER, BACK, REMOVE = (
 
 def blocks_of(heading: str) -> list[str]:
     """Return the blocks of a step of the page, with the members of the fleet."""
-    text = PAGE.read_text(encoding="utf-8")
-    section = text.partition(f"### {heading}\n")[2].partition("\n### ")[0]
-    found = [textwrap.dedent(each) for each in re.findall(r"(?:^    .*\n)+", section, re.MULTILINE)]
+    found = read_page(PAGE).sections[heading]
     return [re.sub("|".join(NAMES), lambda name: NAMES[name[0]], each) for each in found]
 
 

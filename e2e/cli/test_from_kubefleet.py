@@ -6,9 +6,7 @@ beside them is written here, in the form of that release. No member runs: what o
 
 import contextlib
 import json
-import re
 import subprocess
-import textwrap
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -43,6 +41,7 @@ from scorer.api.kinds import (
     WORK,
     Kind,
 )
+from tests.docs.pages import DOCS, read_page
 
 KUBEFLEET: Final = Module("go.goms.io/fleet", "v0.14.0", "h1:eqUBZ4VFS1JrxnW6J3Hxzo7cchC3+RM1qW483OHX0HY=")
 GROUPS: Final = ("cluster.kubernetes-fleet.io", "placement.kubernetes-fleet.io")
@@ -85,7 +84,7 @@ POLICIES: Final[dict[str, JsonObject]] = {
     },
 }
 """By placement, without the number of clusters; today the second would be picked elsewhere."""
-PAGE: Final = Path(__file__).parents[2] / "docs" / "moving-from-kubefleet.md"
+PAGE: Final = DOCS / "moving-from-kubefleet.md"
 OVERRIDES: Final = (OVERRIDE, NAMESPACED_OVERRIDE, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT)
 DATA: Final = {"colour": "blue", "page": "<a href='?b=1&c'>\u2028\u2029</a>"}
 """Of every placement, with the characters that Go escapes."""
@@ -297,8 +296,7 @@ def put_placed(objects: Objects, name: str, policy: JsonObject, program: Path) -
 
 def blocks_of(heading: str) -> list[str]:
     """Return the blocks of a section of the page, as somebody types them."""
-    section = PAGE.read_text(encoding="utf-8").partition(f"### {heading}\n")[2].partition("\n### ")[0]
-    return [textwrap.dedent(each) for each in re.findall(r"(?:^    .*\n)+", section, re.MULTILINE)]
+    return list(read_page(PAGE).sections[heading])
 
 
 def type_in(hub: Cluster, folder: Path, line: str) -> subprocess.CompletedProcess[str]:

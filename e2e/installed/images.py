@@ -16,6 +16,8 @@ _MAJOR, _MINOR, _PATCH = map(int, _FOUND.groups())
 THIS = f"{_MAJOR}.{_MINOR}.{_PATCH}"
 NEXT = f"{_MAJOR}.{_MINOR}.{_PATCH + 1}"
 """The same code with another version written on it."""
+REGISTRY = "registry.example.com"
+"""Stands for the registry of a reader of the documents."""
 SCHEDULER = "kube-scheduler:tests"
 
 
@@ -28,10 +30,12 @@ def installed_images(programs: Mapping[str, Path]) -> dict[str, Image]:
     Raises:
         BuildError: This machine cannot build them.
     """
+    own = image_of(build(PROJECT))
     following = _VERSION.sub(f'version = "{NEXT}"', _PYPROJECT, count=1)
     folder = programs["kube-scheduler"].parent
     return {
-        f"harbormaster:{THIS}": image_of(build(PROJECT)),
+        f"harbormaster:{THIS}": own,
+        f"{REGISTRY}/harbormaster:{THIS}": own,
         f"harbormaster:{NEXT}": image_of(build(PROJECT, replaced={"pyproject.toml": following})),
         SCHEDULER: Image(
             environment={"PATH": f"{folder}:{PATH}"},

@@ -2,9 +2,11 @@
 
 import json
 import sys
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from image.build import Built
 from image.machine import PATH, PYTHON, closed_folders, hidden_folders
@@ -66,6 +68,29 @@ def image_of(built: Built) -> Image:
         layers=[str(layer) for layer in built.layers],
         shown=hidden_folders([PYTHON.parents[1]]),
     )
+
+
+def load_image(archive: Path, folder: Path) -> Image:
+    """Return the image in an archive of ``docker save``, unpacked into *folder*."""
+    with tarfile.open(archive) as tar:
+        (about,) = _read(tar, "manifest.json")
+        for name in about["Layers"]:
+            with tarfile.open(fileobj=tar.extractfile(name)) as layer:
+                layer.extractall(folder, filter="fully_trusted")
+        config = _read(tar, about["Config"])["config"]
+    return Image(
+        entrypoint=config["Entrypoint"],
+        environment=dict(each.split("=", 1) for each in config["Env"]),
+        user=int(config["User"].partition(":")[0]),
+        folder=config["WorkingDir"],
+        layers=[str(folder)],
+    )
+
+
+def _read(tar: tarfile.TarFile, name: str) -> Any:
+    file = tar.extractfile(name)
+    assert file is not None
+    return json.load(file)
 
 
 def write_images(images: Mapping[str, Image], path: Path) -> None:

@@ -27,6 +27,8 @@ BRIDGE_LINK_ADDRESS: Final = "02:00:00:00:00:01"
 """Of the bridge. Without one, it has that of the Pod with the lowest, and another one when that Pod ends. All other
 Pods then send to an address that no link has, until their kernels ask again after 20 to 50 seconds. ARP requests of the
 gateway correct them sooner only if the packet that causes the request is from `GATEWAY`, not from that of a Service."""
+_OUTSIDE: Final[list[int]] = []
+"""The network of this machine, as an open file, while a thread is in `own_network`."""
 _SET_UP: Final = f"""\
 link set lo up
 link add {BRIDGE} address {BRIDGE_LINK_ADDRESS} type bridge
@@ -49,21 +51,48 @@ def own_network() -> Iterator[None]:
         NetworkError: The kernel refused.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    before = _current()
     try:
         if libc.unshare(_CLONE_NEWNET):
             why = os.strerror(ctypes.get_errno())
             raise NetworkError(f"unshare(CLONE_NEWNET): {why}. {NEEDED}")
+        _OUTSIDE.append(before)
         try:
             done = subprocess.run(["ip", "-batch", "-"], input=_SET_UP, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise NetworkError(f"ip: {done.stderr.strip()}")
             yield
         finally:
-            if libc.setns(before, _CLONE_NEWNET):
-                raise NetworkError(f"setns: {os.strerror(ctypes.get_errno())}")
+            _enter(_OUTSIDE.pop())
     finally:
         os.close(before)
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """Leave `own_network` until the block ends, as for a program that needs the internet.
+
+    Raises:
+        NetworkError: The kernel refused.
+    """
+    inside = _current()
+    try:
+        _enter(_OUTSIDE[-1])
+        try:
+            yield
+        finally:
+            _enter(inside)
+    finally:
+        os.close(inside)
+
+
+def _current() -> int:
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _enter(network: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).setns(network, _CLONE_NEWNET):
+        raise NetworkError(f"setns: {os.strerror(ctypes.get_errno())}")
 
 
 class Addresses:

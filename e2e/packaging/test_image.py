@@ -14,7 +14,7 @@ from textwrap import dedent
 
 import pytest
 
-from e2e.kubelet.images import PROJECT, image_of
+from e2e.kubelet.images import PROJECT, image_of, load_image
 from image.__main__ import main
 from image.archive import Contents, write_archive
 from image.build import DIGEST, BuildError, Built, build
@@ -135,12 +135,7 @@ def archive(tmp_path_factory) -> Path:
 def root_folder(archive) -> Path:
     """The root file system of that image."""
     folder = archive.parent / "root"
-    folder.mkdir()
-    with tarfile.open(archive) as tar:
-        [image] = json.load(tar.extractfile("manifest.json"))
-        for name in image["Layers"]:
-            with tarfile.open(fileobj=tar.extractfile(name)) as layer:
-                layer.extractall(folder, filter="fully_trusted")
+    load_image(archive, folder)
     return folder
 
 

@@ -15,6 +15,8 @@ from webhook.cli.root import root
 PROGRAM: Final = "harbormaster"
 STARTS: Final = frozenset({"", "$", "|", "&&", ";", "(", "kubectl", "sudo"})
 """What may stand before the program's name where it is called; elsewhere it is a word among others."""
+JOINED: Final = re.compile(r"\\\n\s*")
+"""Between the lines of one command."""
 ENDS: Final = frozenset({"|", "&&", ";", ">", "<", ")", "||"})
 
 _VARIABLE: Final = re.compile(r"[A-Z_]+=.*")
@@ -23,21 +25,20 @@ _OMITTED: Final = re.compile(r"…|^\[|^\.\.\.$|^COMMAND$")
 """What stands for more than is written, or for what may be left out."""
 _EXPLAINED: Final = re.compile(r" {3,}")
 """Between a call and what is said of it on the same line."""
-_JOINED: Final = re.compile(r"\\\n\s*")
 
 
 def calls_in(path: Path) -> Iterator[tuple[str, ...]]:
     """Yield the words after the program's name of every call in the document at *path*."""
     page = read_page(path)
     for text in (*page.blocks, *page.spans):
-        for line in _JOINED.sub(" ", text).splitlines():
+        for line in JOINED.sub(" ", text).splitlines():
             yield from calls_in_line(line)
 
 
 def calls_to_type(path: Path) -> Iterator[tuple[str, ...]]:
     """Yield those calls that stand in blocks, and so are whole: within a sentence a command may be only named."""
     for text in read_page(path).blocks:
-        for line in _JOINED.sub(" ", text).splitlines():
+        for line in JOINED.sub(" ", text).splitlines():
             shown = _EXPLAINED.split(line.strip())[0]
             yield from (call for call in calls_in_line(shown) if not any(_OMITTED.search(word) for word in call))
 

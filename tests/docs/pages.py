@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -23,6 +23,8 @@ DOCUMENTS: Final = tuple(
     )
 )
 """Every document that people are to read."""
+
+BLOCKS: Final = ("fence", "code_block")
 
 _PARSER: Final = MarkdownIt("commonmark").enable("table")
 _NAMED: Final = re.compile(r'<a\s+(?:id|name)="([^"]+)"')
@@ -48,6 +50,7 @@ class Page:
         anchors: Those of the headings, and those that are named in so many words.
         links: Targets of links and pictures, as written.
         blocks: The text of every code block.
+        sections: The code blocks by the text of the heading above them.
         spans: The text of every piece of code within a sentence.
     """
 
@@ -55,6 +58,7 @@ class Page:
     anchors: frozenset[str]
     links: tuple[str, ...]
     blocks: tuple[str, ...]
+    sections: Mapping[str, tuple[str, ...]]
     spans: tuple[str, ...]
 
 
@@ -88,7 +92,8 @@ def read_page(path: Path) -> Page:
             for kind, name in (("link_open", "href"), ("image", "src"))
             if token.type == kind
         ),
-        blocks=tuple(token.content for token in tokens if token.type in ("fence", "code_block")),
+        blocks=tuple(token.content for token in tokens if token.type in BLOCKS),
+        sections=_sections(tokens),
         spans=tuple(token.content for token in inline if token.type == "code_inline"),
     )
 
@@ -102,6 +107,17 @@ def _headings(tokens: list[Token]) -> Iterator[Heading]:
         anchor = anchor_of(text)
         yield Heading(int(opening.tag[1:]), text, f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
         seen[anchor] += 1
+
+
+def _sections(tokens: list[Token]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    heading = ""
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.type == "heading_open" and following is not None:
+            heading = "".join(child.content for child in following.children or ())
+        elif token.type in BLOCKS:
+            found[heading] = (*found.get(heading, ()), token.content)
+    return found
 
 
 def broken_links(path: Path) -> list[str]:
