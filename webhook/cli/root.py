@@ -1,8 +1,6 @@
 """The program: its name, its commands, and how it reports errors.
 
-Exit codes: 0 for success, 1 for any error, including usage errors. 2 from ``plan`` and ``simulate`` means changes, from
-``gate`` not allowed now, from ``test`` a failed case, from ``status`` that something needs attention, and from waiting
-for a staged update action required. 3 from such a wait means timed out.
+Exit codes: 0 for success, 1 for any error, including usage errors. `HELP` lists the commands with further exit codes.
 """
 
 import copy

@@ -34,7 +34,7 @@ class RequestOptions:
         """Return the staged updates, the one named by the user, and its approval request if that is named.
 
         Raises:
-            UserError: No such staged update exists.
+            UserError: The name belongs to no run and no approval request, or to both.
         """
         runs = Runs(client, namespace)
         return runs, *await runs.named(self.name, self.stage)

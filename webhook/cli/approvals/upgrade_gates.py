@@ -24,7 +24,8 @@ async def resolve_gate(client: Client, name: str, stage: str) -> tuple[str, str]
         stage: Stage of the gate. If empty, any pending stage.
 
     Raises:
-        UserError: The gate is ambiguous, or no gate is open.
+        UserError: The name is also that of a staged update, the stage does not fit, several approvals are pending, or
+            no gate is open.
     """
     runs = UpgradeRuns(client)
     if (gate := await runs.gate(name)) is not None:

@@ -1,8 +1,8 @@
 """Human-readable budgets: current limits as rows, the calendar as a strip of letters per day and reason.
 
 A letter stands for half an hour in the reader's time zone, or for an hour on a narrow terminal. It shows the smallest
-number that is allowed within that time. Text alongside the strip describes the same day exactly. Equal days share a
-line, and so do equal reasons. A day with a clock change has 23 or 25 hours: its strip has its own scale.
+number that is allowed within that time. Text alongside the strip describes the same day exactly. Consecutive equal days
+share a line, and so do equal reasons. A day with a clock change has 23 or 25 hours: its strip has its own scale.
 """
 
 import os
@@ -30,7 +30,7 @@ WIDE: Final = 100
 """Minimum number of terminal columns for half hours."""
 PLAIN_WIDTH: Final = 120
 MOST_PARTS: Final = 8
-"""Maximum number of changes of a day that is described in words."""
+"""Maximum number of periods of a day that are described in words. Otherwise, their changes are only counted."""
 _MARKED_HOURS: Final = 3
 _NEVER: Final = "never"
 
@@ -60,7 +60,7 @@ def _opens(item: Mapping[str, Any], unusable: Sequence[Mapping[str, Any]], at: d
 
 
 def _moment(instant: datetime, near: datetime, zone: ZoneInfo) -> str:
-    """Return an instant in local time, with the year unless it is the current one."""
+    """Return an instant in local time, with the year unless it is that of *near*."""
     local = instant.astimezone(zone)
     year = "" if local.year == near.astimezone(zone).year else f" {local.year}"
     return f"{_day(local)}{year} {_clock(instant, zone)}"
@@ -300,7 +300,7 @@ def _painted(letters: str) -> str:
 
 
 def _closed_notes(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the unusable budgets, and why reasons never open unless a warning mentions it."""
+    """Yield the unusable budgets, and why reasons never open, except for reasons that a warning concerns."""
     for wrong in item["unusable"]:
         yield f"error: budgets[{wrong['budget']}] is invalid, so no disruption is allowed: {wrong['message']}"
     if item["unusable"]:

@@ -85,7 +85,7 @@ Exit codes:
 SHORT = "Show the disruptions that budgets allow, now and on a calendar."
 LONGEST_DAYS = 400
 MARGIN_DAYS = 8
-"""With -o ics, read this many more days on both sides, so that events have their real start and end."""
+"""With -o ics, read up to this many more days on both sides, so that events have their real start and end."""
 
 
 class _InstantOrDay(click.ParamType[datetime | date]):
@@ -279,7 +279,7 @@ def pools_in_files(
         counts: Counts for every pool, in place of those of the files. None: unset.
 
     Raises:
-        UserError: A pool is malformed, or no pool has a given name.
+        UserError: There are no pools, a pool is malformed, or no pool has a given name.
     """
     from scorer.api.node_pool import NodePool
     from scorer.node_budgets.documents import BudgetedPool

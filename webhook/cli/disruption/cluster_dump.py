@@ -58,7 +58,7 @@ DUMPED: Final = (
     PERSISTENT_VOLUME_CLAIM,
     DAEMON_SET,
 )
-"""The kinds that are read. Other kinds in the files are ignored."""
+"""The kinds that are read, besides NodeOverlays and the node classes of the NodePools. Other kinds are ignored."""
 _MISSING: Final = {
     NODE_CLAIM: "no node can be disrupted, because that requires a NodeClaim",
     POD: "every node counts as empty",
@@ -82,7 +82,7 @@ class Dump:
     """Content of a dump.
 
     Args:
-        documents: Objects of the relevant kinds, with NodePools as admission would store them.
+        documents: Objects of the kinds `DUMPED`, with NodePools as admission would store them, and their node classes.
         notes: Notes for the user about missing or unexpected data.
         made: Creation time, by the newest heartbeat of a node that is not in the future. None: unknown.
         overlays: NodeOverlays.
@@ -161,10 +161,10 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
 
 
 def read_pools(files: Files, now: datetime) -> PoolChanges:
-    """Read changed NodePools, node classes and NodeOverlays. Objects of other unknown kinds are skipped with a note.
+    """Read changed NodePools, node classes and NodeOverlays. Objects of unknown kinds are skipped with a note.
 
     Raises:
-        UserError: A file cannot be read, or admission refuses a NodePool.
+        UserError: A file cannot be read, an object has another known kind, or admission refuses a NodePool.
     """
     read_only: list[JsonObject] = []
     objects = load_known(files, read_only=read_only)
@@ -248,7 +248,10 @@ def _listed(counts: Counter[str]) -> str:
 
 
 def newest_heartbeat(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
-    """Return the newest heartbeat, or None. One in the future counts only if all are: a single clock may be wrong."""
+    """Return the newest heartbeat of any node, or None if no node has one.
+
+    A heartbeat in the future counts only if all are in the future: a single clock may be wrong.
+    """
     beats = (read_instant(condition.get("lastHeartbeatTime")) for node in nodes for condition in conditions_of(node))
     entries = [beat for beat in beats if beat is not None]
     past = [beat for beat in entries if beat <= now]

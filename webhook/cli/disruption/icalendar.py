@@ -137,7 +137,7 @@ def _event(
 
 
 def _edge(start: datetime, end: datetime, bounds: tuple[datetime, datetime]) -> str:
-    """Return the part of a UID that is unique in a pool: the start, or the end if the start is cut off."""
+    """Return the part of a UID that differs between the periods of a pool: the start, or the end if that is cut off."""
     return _stamp(start) if start > bounds[0] else f"until {_stamp(end)}" if end < bounds[1] else "always"
 
 

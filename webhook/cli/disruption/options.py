@@ -107,7 +107,7 @@ class _ReservationOptions:
     holder: str | None
 
     def check(self, files: Files | None = None) -> None:
-        """Raise `click.UsageError` if only one of the two is given, or if the answer is computed from files."""
+        """Raise `click.UsageError` if only one of the two is given, or a reservation is requested with *files*."""
         if files and self.seconds is not None:
             raise click.UsageError("--reserve cannot be used with -f: only a running hub has reservations")
         if (self.seconds is None) != (self.holder is None):

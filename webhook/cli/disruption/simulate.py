@@ -93,7 +93,7 @@ class Period:
 
     Args:
         days: Number of days.
-        now: Start of the period. None means the creation time of the dump.
+        now: Start of the period. None means the creation time of the dump, or the current time if that is unknown.
         zone: Name of the time zone of displayed instants. None means the one of this machine.
     """
 
@@ -196,7 +196,7 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
 
 
 def with_changes(cluster: "ClusterSnapshot", changed: "PoolChanges", notes: list[str]) -> "ClusterSnapshot":
-    """Return the cluster with changed NodePools and node classes. Append to *notes* what the changes leave open."""
+    """Return the cluster with changed NodePools and node classes. Append notes on the changes to *notes*."""
     from scorer.node_disruption.cluster.node_classes import with_classes
     from scorer.node_disruption.cluster.template_hash import with_pools
 
@@ -217,7 +217,7 @@ def with_prices(
     changed: Sequence[JsonObject],
     notes: list[str],
 ) -> list["ClusterSnapshot"]:
-    """Return the two clusters with the prices of NodeOverlays. The *changed* ones apply only to the second.
+    """Return the one or two clusters with the prices of NodeOverlays. The *changed* ones apply only to the second.
 
     Without instance types, the clusters are returned unchanged. Notes are appended to *notes*.
     """
@@ -255,7 +255,7 @@ def _play(
 def _show(
     results: "Sequence[SimulationResult]", output: str, zone: ZoneInfo, notes: Sequence[str], timestamp: datetime
 ) -> None:
-    """Print one simulation, or two side by side."""
+    """Print one simulation, or compare two. A calendar has only the last one."""
     from scorer.node_disruption.simulation.document import comparison_of, document_of
 
     if output == "ics":
@@ -280,7 +280,7 @@ def read_prices(path: Path) -> InstanceTypeCatalog:
     """Read a table of instance types.
 
     Raises:
-        UserError: The file cannot be read, or has mistakes: one line each, with the field and the value.
+        UserError: The file cannot be read, has no instance types, or has errors: one line each, with field and value.
     """
     try:
         table = load_prices(path, read_catalog)

@@ -18,7 +18,7 @@ HEADERS: Final = ("WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "DELAY
 HELD_HEADERS: Final = ("NODES", "BLOCKED FOR", "FROM", "UNTIL", "TIMES", "BLOCKED BY")
 SIDE_BY_SIDE: Final = ("POOL", "", "TODAY", "CHANGED")
 SHORTEST_SHOWN: Final = timedelta(minutes=15)
-"""Minimum total blocked time of a node. Shorter times are omitted from tables and calendars."""
+"""Minimum blocked time of a node: in a table in total, in a calendar at a stretch. Shorter times are omitted."""
 _NAMED: Final = 3
 _LONGEST_MESSAGE: Final = 90
 _NOTHING: Final = "-"
@@ -71,7 +71,7 @@ def amount(price: float) -> str:
 
 
 def by_cause(periods: Iterable[BlockedPeriod]) -> list[tuple[BlockedPeriod, ...]]:
-    """Group blocked periods with the same cause, start and end, ordered by start.
+    """Group blocked periods with the same cause, start and end, in the order of the first of each.
 
     Budgets that only block the evaluation of a node for consolidation are omitted: the calendar of budgets shows them.
     """

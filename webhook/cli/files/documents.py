@@ -94,7 +94,7 @@ def read(files: Files) -> list[SourceDocument]:
     """Read all objects of *files*. Skipped files are noted on standard error.
 
     Raises:
-        UserError: Files cannot be read, or contain no objects. Lists every unreadable file.
+        UserError: Files cannot be read, have a value that is not an object, or have no objects. Lists every error.
     """
     documents: list[SourceDocument] = []
     search = Search(files)
@@ -140,7 +140,7 @@ def resolve(
     custom: Mapping[tuple[str, str], Kind] | None = None,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> list[Loaded]:
-    """Check that every object is of a known kind, has a name, and is the only one of that name.
+    """Check that every object is of a known kind, has a name, and is defined only once.
 
     Args:
         documents: The documents of the files.
@@ -188,7 +188,7 @@ def resolve_each(
 
 
 def duplicates(objects: Iterable[Loaded]) -> Iterator[FileMistake]:
-    """Yield an error for each object that has the name of an earlier object of its kind."""
+    """Yield an error for each object with the kind, namespace and name of an earlier one."""
     places: dict[Identity, DocumentSource] = {}
     for item in objects:
         if (first := places.setdefault(item.identity, item.source)) is not item.source:

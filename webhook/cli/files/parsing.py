@@ -99,7 +99,7 @@ def objects_in(
         confidential: Whether messages must not repeat any part of the text.
 
     Raises:
-        UnreadableFileError: The text is neither YAML nor JSON.
+        UnreadableFileError: The text cannot be parsed.
     """
     return [
         member
@@ -178,7 +178,10 @@ def _json_trouble(error: Exception) -> str:
 
 
 def members_of(value: Any, source: DocumentSource, problems: list[FileMistake]) -> Iterator[SourceDocument]:
-    """Yield the object, or the objects of a ``List``. *problems* receives an error for each other value."""
+    """Yield an object, or the items of a list such as ``List`` or ``PodList``.
+
+    *problems* receives an error for each value that is not an object.
+    """
     if not isinstance(value, dict):
         problems.append(FileMistake(source, f"is {type_name(value)}, expected an object"))
         return

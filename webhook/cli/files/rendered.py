@@ -38,7 +38,11 @@ class Rendering:
     _failures: list[str] = field(default_factory=list)
 
     def render_kustomizations(self, ours: Collection[str]) -> None:
-        """Render each kustomization that includes one of the files *ours*, unless it refers to remote resources."""
+        """Render each kustomization that includes one of the files *ours*, or another file with our kinds.
+
+        A kustomization that refers to remote resources, or cannot be rendered for another reason, is noted. One that
+        the user names as a single file, or that has confidential files, is skipped.
+        """
         renderer = Renderer.find(KUSTOMIZE)
         single = {os.path.normpath(path) for path in (*self.search.files.paths, *self.search.files.searched)}
         for root in self.kustomizations.roots():
@@ -102,7 +106,7 @@ class Rendering:
         return next((path for path in sorted(paths) if not Path(path).resolve().is_relative_to(boundary)), "")
 
     def _is_searched(self, chart: Path) -> bool:
-        """Return whether the chart is in a folder that was searched, and its path contains no link."""
+        """Return whether the chart is in a folder that was searched, and is not confidential."""
         searched = (Path(path) for path in (*self.search.files.paths, *self.search.files.searched))
         inside = any(chart.is_relative_to(path) and path.is_dir() for path in searched)
         return inside and not self.search.is_confidential(str(chart))

@@ -57,7 +57,7 @@ class Renderer:
         """Return the output of the program for a folder.
 
         Raises:
-            RenderingError: The program fails or times out.
+            RenderingError: The program cannot be started, fails, or times out.
         """
         try:
             process = subprocess.run(  # noqa: S603 - the user's own program
@@ -83,7 +83,8 @@ class Renderer:
             file: The file that represents the folder in messages.
 
         Raises:
-            RenderingError: The program fails or times out, or its output cannot be parsed.
+            RenderingError: The program cannot be started, fails, or times out. Or its output cannot be parsed, or
+                contains a value that is not an object.
         """
         text = self.render(folder)
         problems: list[FileMistake] = []

@@ -93,7 +93,8 @@ def load_known(
         hub: Objects of a hub of files. The kinds that it defines are known.
 
     Raises:
-        UserError: A file or one of our objects cannot be used, or is in the files with two contents. Lists every error.
+        UserError: There are no objects, a file or an object cannot be used, or two objects have the same name but
+            different contents. Lists every error.
     """
     repository = read_repository(files, namespace=namespace, uses_read_only=read_only is not None, hub=hub)
     if read_only is not None:
@@ -135,7 +136,7 @@ def read_repository(
         hub: Objects of a hub of files. The kinds that it defines are known.
 
     Raises:
-        UserError: There are no objects, or standard input is empty.
+        UserError: The files of `Files.paths` have no objects, or standard input has none or is named twice.
     """
     search, sorter = Search(files), _Sorter(files, uses_read_only)
     for name, text in search.texts():
@@ -206,7 +207,7 @@ class _Sorter:
             raise UserError(f"no objects in {STDIN_NAME}")  # the command on the left side of the pipe has failed
 
     def take_broken(self, mistake: FileMistake, text: str) -> None:
-        """Record a file that cannot be parsed, as an error unless the file is foreign."""
+        """Record a file that cannot be read or parsed, as an error unless the file is foreign."""
         foreign = text and not self.files.names(mistake.source.file) and not mentions_ours(text)
         if foreign:
             self._skip(_UNREADABLE, mistake.source)
@@ -298,7 +299,10 @@ class _Sorter:
         self.mistakes = [mistake for mistake in self.mistakes if not is_patch(mistake.source)]
 
     def _is_usable(self, entry: SourceDocument, kinds: Mapping[tuple[str, str], Kind]) -> bool:
-        """Return whether an object is ours, is in a named file, or is not incomplete. Record others as skipped."""
+        """Return whether an object is ours, in a named file, of an unknown kind, or complete and of a served version.
+
+        Record others as skipped.
+        """
         document, source = entry.document, entry.source
         if self.files.names(source.file) or is_ours(document):
             return True

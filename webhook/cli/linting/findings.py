@@ -52,7 +52,7 @@ class LintFinding:
         about: The object. None: unknown, the file or a document in it cannot be used.
         file: File of the object.
         severity: `ERROR` or `WARNING`.
-        rule: Id of the rule.
+        rule: ID of the rule.
         field: Path of the field, empty if the finding concerns no field.
         message: Reason for the finding.
         place: Line and column.

@@ -62,7 +62,11 @@ def write(reports: Sequence[Report], show: Callable[[str], None]) -> None:
 
 @contextmanager
 def report_failures(output: str, reports: Sequence[Report] = ()) -> Iterator[None]:
-    """Write a SARIF log without results if files cannot be used, because uploads fail without a log."""
+    """Write each requested SARIF log, without results, if files cannot be used: an upload would fail without a log.
+
+    Raises:
+        UserError: The error of the block.
+    """
     try:
         yield
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which code hosts show alongside changed lines. Also converts admission errors of a plan.
+"""Findings as SARIF 2.1.0, which code hosts show alongside changed lines. Also converts the verdicts in a plan.
 
 Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.20 (invocation), 3.27 (result), 3.30 (region), 3.55 (fix).
 """
@@ -41,7 +41,7 @@ class SarifResult:
     """One finding.
 
     Args:
-        rule: Id of the rule.
+        rule: ID of the rule.
         level: ``error``, ``warning`` or ``note``.
         message: Human-readable message.
         file: The file as the user named it.

@@ -136,7 +136,7 @@ def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarni
 
 
 def refusing_rules(verdict: OfflineVerdict, context: Context) -> tuple[str, ...]:
-    """Return the ids of the rules behind a refusal that concerns no field: a guard rail, or that of a deletion."""
+    """Return the IDs of the rules behind a refusal that concerns no field: those of a guard rail or of a deletion."""
     entry = REGISTRY.get(verdict.loaded.kind.group_kind)
     if entry is None or not verdict.refusal:
         return ()

@@ -61,7 +61,7 @@ def make_hub(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime
     Args:
         objects: The objects of the files.
         now: The instant of the evaluation. None means the newest heartbeat among *objects*, else *clock*.
-        clock: The time of day.
+        clock: The current time.
 
     Raises:
         UserError: Admission refuses a placement, or an object is malformed. Lists every error.
@@ -114,10 +114,10 @@ def newest_heartbeat(members: Iterable[JsonObject]) -> datetime | None:
 
 
 def read_member(item: Loaded, now: datetime) -> MemberCluster:
-    """Return a member as its agent would have reported it at *now*.
+    """Return a member as stored, or as simulated at *now* if its agents have never reported.
 
     Raises:
-        UserError: It is malformed.
+        UserError: The member is malformed, or an annotation that configures the simulation is invalid.
     """
     try:
         return MemberCluster.read(played(item, now))

@@ -67,7 +67,7 @@ def plan_files(
         objects: The objects of the files.
         fate: Failed and drained members.
         now: The instant of the evaluation. None: unset, see `webhook.cli.offline.stored_files.store`.
-        clock: The time of day.
+        clock: The current time.
         only: The run to plan. None means all placements and all unfinished runs.
         settings: The admission settings. None means the defaults.
 
@@ -143,7 +143,15 @@ def _plan(
 
 
 class Places(NamedTuple):
-    """Translates the JSON Pointers of a proposal into the user's arguments and files."""
+    """Translates the JSON Pointers of a proposal into the user's arguments and files.
+
+    Args:
+        given: The proposed objects.
+        fate: The members and objects that options name.
+        named: The run that ``--run`` names, None if it is not given.
+        clusters: The clusters that ``--cluster`` names.
+        placements: The placements that ``--placement`` names.
+    """
 
     given: Sequence[Loaded]
     fate: PlannedLosses = PlannedLosses()

@@ -17,7 +17,7 @@ from webhook.kube.cache.informer import Cache
 
 
 def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> Mapping[str, Any]:
-    """Answer a question to the gate, which has the form of the body of ``/v1/gate/disruption``.
+    """Answer a question in the form of the request body of ``/v1/gate/disruption``.
 
     Args:
         pools: The pools.

@@ -46,7 +46,7 @@ class RenderQuestion:
 
     @property
     def keys(self) -> list[ObjectKey] | None:
-        """The placements. None: unlimited."""
+        """The keys of the placements, or None for all placements."""
         keys = [ObjectKey(*FAMILY_OF[kind].placement.group_kind, name, home) for kind, home, name in self.placements]
         return keys or None
 
@@ -82,7 +82,7 @@ def render_files(
         objects: The objects of the files.
         question: The part to render.
         now: The instant of the evaluation. None: unset, see `webhook.cli.offline.stored_files.store`.
-        clock: The time of day.
+        clock: The current time.
         base: The objects of other files, to compare with. None means the bindings of the files.
 
     Returns:

@@ -33,7 +33,7 @@ def store(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -
     Args:
         objects: The objects of the files.
         now: The instant of the evaluation. None means the newest heartbeat among *objects*, else *clock*.
-        clock: The time of day.
+        clock: The current time.
 
     Raises:
         UserError: An object that decisions depend on is malformed. Lists every error.

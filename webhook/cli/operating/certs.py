@@ -149,7 +149,7 @@ def command() -> None:
 @output_option("table", "json", "yaml", "pem")
 @hub_options
 def inspect_command(place: _AuthorityOptions, output: str, hub: HubOptions) -> int:
-    """Show everything, then what is wrong with it."""
+    """Show the authority, then its problems. Return the exit code."""
     state = run(_look(hub, place.settings()))
     if output == "pem":
         return _print_pem(state)
@@ -297,7 +297,7 @@ class _Hub:
             raise UserError(str(error)) from error
 
     async def look(self) -> "CertificateState":
-        """Read everything. Raises `webhook.kube.ports.StoreError`."""
+        """Read the Secret and the webhook configurations. Raises `webhook.kube.ports.StoreError`."""
         from webhook.doctor.certificate_report import CertificateState
         from webhook.runtime.clock import utc_now
 

@@ -147,7 +147,10 @@ class _SubjectOptions:
 
 
 def subject_options(account: str) -> Callable[[_Command], _Command]:
-    """Return the options for the subject of the roles, as ``subject``. *account* is the default ServiceAccount."""
+    """Return a decorator that adds the options for the subject of the roles, as ``subject``.
+
+    *account* is the default ServiceAccount in the help text.
+    """
     return grouped(
         "subject",
         _SubjectOptions,
@@ -231,7 +234,7 @@ def reconcile(
     subject: _SubjectOptions,
     output: str,
 ) -> int:
-    """Print the roles of the loop. Raises `click.UsageError`."""
+    """Print the roles of the loop. Raises `click.UsageError` or `UserError`."""
     from webhook.processes.account_policies import (
         key_policies,
         member_policies,

@@ -39,7 +39,7 @@ Exit codes:
 
 _COMMANDS: Final = "cli"
 _ADDRESS: Final = "server"
-"""The setting that is a URL. One with more in it than host and port, a user for example, is refused when it is used."""
+"""The setting that is a URL. A command that uses it refuses a URL with more than host and port, such as a user."""
 
 
 @click.command("settings", help=HELP, short_help="Print the effective settings and their sources.")

@@ -1,4 +1,4 @@
-"""``harbormaster version``: of this program, of the hub, of `harbormaster serve` on it, and of the agents."""
+"""``harbormaster version``: the versions of this program, of the hub and of the processes on it, and of the agents."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -115,9 +115,10 @@ def _check_url(url: str) -> None:
 
 
 def _trust(path: Path) -> bytes:
-    """Return the certificates at the start of a file.
+    """Return the content of a file with certificates in PEM.
 
     Raises:
+        OSError: The file cannot be read, or is too large.
         UserError: The file has no certificates, or a private key, which must not end up in a configuration.
     """
     from cryptography import x509

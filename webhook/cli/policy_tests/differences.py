@@ -17,7 +17,7 @@ class Difference:
     """One deviation from the expectation.
 
     Args:
-        what: The field of ``expect``.
+        what: The field of ``expect``, with the cluster or the path within it if it has several parts.
         expected: Expected value, as text.
         actual: Actual value, as text.
         why: Reasons, line by line.

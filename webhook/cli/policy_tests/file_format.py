@@ -97,7 +97,7 @@ class _Expectation(_Shape):
 
 
 class NotPicked(_Shape):
-    """A cluster that is not picked: the plugin that rejected it, if any, and a part of the reason."""
+    """A cluster that must not be picked, optionally with the plugin that rejects it and a part of the reason."""
 
     cluster: Text
     plugin: Text | None = None
@@ -127,7 +127,7 @@ class PlacementExpectation(_Expectation):
 
 
 class WarningExpectation(_Shape):
-    """One warning of admission. Omitted fields match anything. A plain text matches a part of the message."""
+    """One expected warning of admission. Omitted fields match anything. A plain text matches a part of the message."""
 
     rule: Text | None = None
     message: Text | None = None
@@ -139,13 +139,13 @@ class WarningExpectation(_Shape):
 
 
 class ErrorExpectation(WarningExpectation):
-    """One error of admission, matched like a warning. The field is empty for an error about no field."""
+    """One expected error of admission, matched like a warning. The field is empty for an error about no field."""
 
     field: str | None = None
 
 
 class AdmissionExpectation(_Expectation):
-    """Verdict of admission. The lists are complete. ``stored`` is a part of the object as it would be stored."""
+    """Expected verdict of admission. The lists are complete. ``stored`` is a part of the object to be stored."""
 
     allowed: bool | None = None
     errors: list[ErrorExpectation] | None = None
@@ -154,7 +154,7 @@ class AdmissionExpectation(_Expectation):
 
 
 class GateExpectation(_Expectation):
-    """Answer of the gate. See ``/v1/gate/disruption``."""
+    """Expected answer of the gate. See ``/v1/gate/disruption``."""
 
     allowed: bool | None = None
     granted: Granted = None
@@ -164,7 +164,7 @@ class GateExpectation(_Expectation):
 
 
 class BudgetExpectation(_Expectation):
-    """Limits of the budgets. See ``/v1/budgets``."""
+    """Expected limits of the budgets. See ``/v1/budgets``."""
 
     limit: Limit = None
     remaining: Limit = None

@@ -107,7 +107,7 @@ class Scene:
 
     Args:
         test: The test.
-        clock: The time of day, for cases without an instant.
+        clock: The current time, for cases without an instant.
         fleet: The objects of the hub.
         objects: The objects that are applied to it.
     """

@@ -19,10 +19,10 @@ from webhook.runtime.clock import utc_now
 
 @dataclass(frozen=True, slots=True)
 class PendingGroup:
-    """One digest of one placement, or NodePool.
+    """A removal that needs confirmation.
 
     Args:
-        ref: The placement.
+        ref: The placement or NodePool that gets the confirmation.
         digest: The digest.
         effect: The removal that it confirms.
     """

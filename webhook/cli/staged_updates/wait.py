@@ -191,6 +191,9 @@ async def follow(
         wait_options: The timeout.
         verdict: Decides when the wait ends.
         on_view: Called with the run after each read.
+
+    Raises:
+        UserError: The run does not exist, or was deleted.
     """
     clock = asyncio.get_running_loop().time
     end = None if wait_options.timeout is None else clock() + wait_options.timeout.total_seconds()

@@ -320,7 +320,7 @@ class _Reader:
         return _item(inner)
 
     def _inside_brackets(self) -> str:
-        """Return the text between the brackets that open here, and advance behind them. Raises `JsonPathError`."""
+        """Return the text between the brackets that open here, and advance past them. Raises `JsonPathError`."""
         begin = at = self._at + 1
         depth = 1
         while at < len(self._text):

@@ -23,7 +23,7 @@ STATE: Final = "State"
 """Kind of the states of placements, clusters and objects."""
 EVENT: Final = "Event"
 FINDING: Final = "Lint"
-"""Kind of the words in place of a rule id in findings of `harbormaster lint`."""
+"""Kind of the words in place of a rule ID in findings of `harbormaster lint`."""
 CLUSTER: Final = "Cluster"
 """Kind of the verdicts on clusters in a scheduling decision."""
 _KINDS_OF_COLUMNS: Final = {"STATE": STATE, "VERDICT": CLUSTER}
@@ -51,7 +51,7 @@ def url_of(word: str, kind: str = "") -> str:
     """Return the URL of the paragraph that explains *word*, or an empty text.
 
     Args:
-        word: Id of a rule, a verdict, a state, or a type or reason of a condition.
+        word: ID of a rule, a verdict, a state, or a type or reason of a condition.
         kind: Type of the condition of a reason, `EVENT`, `STATE` or `CLUSTER`. Empty: unknown.
     """
     place = _explained().get(f"{kind}: {word}") or ("" if kind == STATE else _explained().get(word, ""))

@@ -35,14 +35,14 @@ _STYLES: Final = {
 
 
 def is_terminal() -> bool:
-    """Return whether standard output is a terminal with more than plain output."""
+    """Return whether standard output is a terminal, and not one that can only print."""
     return sys.stdout.isatty() and not CommandVariables.read(os.environ).can_only_print
 
 
 def print_table(
     headers: Sequence[str], rows: Iterable[Sequence[object]], *, colour: bool = True, whole: Collection[str] = ()
 ) -> None:
-    """Print rows under headers: on a terminal wrapped to its width, elsewhere as plain columns.
+    """Print rows under headers: on a terminal wrapped to its width, or as plain columns if that is too narrow.
 
     Args:
         headers: One per column.

@@ -158,7 +158,7 @@ async def _plan(hub: HubOptions, name: str, output: str) -> int:
 
 
 async def _planned(runs: UpgradeRuns, name: str) -> UpgradeRunView:
-    """Return a run with its plan, or without one if none is made within seconds."""
+    """Return a run, as soon as it has a plan or is finished, or after `PATIENCE_SECONDS`."""
     clock = asyncio.get_running_loop().time
     end = clock() + PATIENCE_SECONDS
     view = await runs.get(name)

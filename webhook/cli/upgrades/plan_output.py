@@ -15,7 +15,7 @@ HEADERS: Final = ("MEMBER", "ACTION", "START", "END", "BOUND BY", "REASON")
 _HASH: Final = 9
 """Length of the suffix of a gate's object name: a dash and a hash."""
 _DONE: Final = {"Completed": "Upgraded", "Failed": "Failed", "Skipped": "Skipped", "Running": "Upgrading"}
-"""Text for a member, by its state, in place of the planned time."""
+"""Text for a member, by its state, in place of the planned action."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def plan_question(name: str, objects: Iterable[Loaded], follows: str = "") -> tu
         follows: The strategy that a run of the hub names, empty if none.
 
     Raises:
-        UserError: The run or its strategy is ambiguous.
+        UserError: No run is named and the files do not have exactly one, or the strategy is ambiguous.
     """
     by_kind: dict[Kind, list[JsonObject]] = {}
     for item in objects:

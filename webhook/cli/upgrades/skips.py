@@ -20,7 +20,10 @@ from scorer.api.upgrade.run import (
 from scorer.upgrade.state.record import STOPPED
 
 _LEFT: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
-"""States that a skip ends, for members and for waits. It also ends a wait in state Running."""
+"""States of members and waits that a skip ends.
+
+It also ends a wait that is Running, and a member that is Failed if the run has stopped or failed.
+"""
 _WHY_NOT: Final = {
     UpgradeState.RUNNING: "is being upgraded, which is not interrupted",
     UpgradeState.COMPLETED: "is already upgraded",
@@ -125,7 +128,7 @@ def _of_wait(target: SkipTarget, stage: StageStatus) -> Effect:
 
 
 def _waits(stage: StageStatus) -> bool:
-    """Return whether the wait after a stage is pending or in progress."""
+    """Return whether a skip ends the wait after a stage."""
     wait = stage.after_stage_wait
     return wait is not None and bool(wait.seconds) and wait.state in (*_LEFT, UpgradeState.RUNNING)
 

@@ -390,7 +390,7 @@ async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
 
 
 def _is_left(view: UpgradeRunView) -> bool:
-    """Return whether any member of a run does not run its target version."""
+    """Return whether a retry of a run has a member to upgrade."""
     entries = (entry for stage in view.read.status.stages for group in stage.groups for entry in group.members)
     return any(
         entry.state is not UpgradeState.COMPLETED and entry.reason not in ("AlreadyAtTarget", "AheadOfTarget")
