@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.unstructured.json_object import format_time
+from scorer.api.values.quoting import format_count
 from scorer.node_budgets.answer import GateVerdict, NodeAnswer, NodeGateAnswer
 from scorer.node_budgets.blockers import Blocker, BlockReason, DisruptionClass
 from scorer.node_budgets.budgets import UNLIMITED, ActiveBudgets, Allowance, NodeCounts, parse_budgets
@@ -220,9 +221,8 @@ class _Case:
         names_note = f" ({', '.join(names[:MOST_NAMED])}{more})" if names else ""
         reservations = self.pool.counting()
         holders = "".join(f"; {describe_reservation(reservation)}" for reservation in reservations[:MOST_NAMED])
-        more_holders = (
-            f" and {len(reservations) - MOST_NAMED} more reservations" if len(reservations) > MOST_NAMED else ""
-        )
+        further = len(reservations) - MOST_NAMED
+        more_holders = f" and {format_count(further, 'more reservation')}" if further > 0 else ""
         return (
             f", and {count} {is_or_are(count)} already being disrupted or not ready{names_note}{holders}{more_holders}"
         )
@@ -305,7 +305,8 @@ def _retry_after(instant: datetime | None, now: datetime) -> int:
 def _blocked_text(nodes: Sequence[NodeAnswer]) -> str:
     blocked_nodes = [node for node in nodes if not node.disruptable]
     messages = [f"{node.name}: {_first_blocker_text(node.blockers)}" for node in blocked_nodes[:MOST_NAMED]]
-    more = [f"{len(blocked_nodes) - MOST_NAMED} more nodes"] if len(blocked_nodes) > MOST_NAMED else []
+    further = len(blocked_nodes) - MOST_NAMED
+    more = [format_count(further, "more node")] if further > 0 else []
     return f"{format_node_count(len(blocked_nodes))} cannot be disrupted: {'; '.join((*messages, *more))}"
 
 

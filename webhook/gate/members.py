@@ -28,6 +28,7 @@ from scorer.api.placement.staged_update import ClusterStagedUpdateRun
 from scorer.api.unstructured.documents import annotation, is_deleting, spec_of
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.api.values.name_grammar import label_value_error
+from scorer.api.values.quoting import format_count
 from scorer.member_gate.answer import RETRY_INTERVAL, MemberAnswer, MemberDetail, MemberReason
 from scorer.member_gate.holds import Hold, MemberDisruption, reservation_hold, staged_update_holds, waits_for
 from scorer.reservations import ROLLOUT, Reservation, UnreadableReservationsError, held_nodes
@@ -407,7 +408,8 @@ def _promises(reservations: Iterable[Reservation], clusters: Collection[str]) ->
         for reservation in sorted(reservations, key=lambda reservation: reservation.expires)
         if not isinstance(reservation.granted, int) and (names := set(reservation.granted).intersection(clusters))
     ]
-    more = f" and {len(time) - _MOST_NAMED} more reservations" if len(time) > _MOST_NAMED else ""
+    further = len(time) - _MOST_NAMED
+    more = f" and {format_count(further, 'more reservation')}" if further > 0 else ""
     return "; ".join(time[:_MOST_NAMED]) + more
 
 

@@ -40,10 +40,9 @@ def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method)
     price = price_of(candidates)
     relocation = survey.relocations.relocate(candidates, is_consolidation=True, max_price=price)
     if isinstance(relocation, Hopeless):
-        message = (
-            f"{relocation.pods} pods fit on no other node, and no type with room for them costs less than {price:g}"
-        )
-        return Refusal(DisruptionBlockReason.NOT_CHEAPER, f"{message} per hour")
+        subject, pronoun = ("1 pod fits", "it") if relocation.pods == 1 else (f"{relocation.pods} pods fit", "them")
+        message = f"{subject} on no other node, and no type with room for {pronoun} costs less than {price:g} per hour"
+        return Refusal(DisruptionBlockReason.NOT_CHEAPER, message)
     if relocation.left:
         return unschedulable_refusal(relocation)
     if not relocation.new_nodes:

@@ -430,6 +430,15 @@ class TestReserved:
         assert ask(view, count=180).next_open == WEDNESDAY + timedelta(minutes=200)
         assert "h3 until 2026-06-10T12:03:00Z and 197 more reservations" in ask(view, count=1).message
 
+    def test_one_further_reservation_is_in_the_singular(self):
+        view = pool([Budget(nodes="4")], 40).with_reservations([reserved(1, number) for number in range(1, 5)])
+        assert "12:03:00Z and 1 more reservation;" in ask(view, count=1).message
+
+    def test_one_further_blocked_node_is_in_the_singular(self):
+        blockers = {f"n{number}": BLOCKED["n1"] for number in range(4)}
+        found = ask(pool([Budget(nodes="9")], 9, blocked=blockers), nodes=tuple(blockers))
+        assert found.message.endswith("; 1 more node")
+
 
 class TestExpired:
     """Expiration asks no gate unless the operator decides so."""

@@ -36,6 +36,7 @@ from scorer.reservations import (
     MEMBER,
     RESERVATIONS,
     ROLLOUT,
+    Reservation,
     UnreadableReservationsError,
     lease_name,
     read_reservations,
@@ -45,7 +46,7 @@ from tests.builders.condition import condition
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from webhook.gate.errors import MemberHeldError, NotYoursError, ReservationRefusedError, UnknownReservationError
 from webhook.gate.keeper import Claimant, ReservationKeeper
-from webhook.gate.members import WATCHED, HubMemberGate
+from webhook.gate.members import WATCHED, HubMemberGate, _promises
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.ports import Key, UnavailableError
 from webhook.settings.answers import DisruptionSettings
@@ -418,6 +419,16 @@ async def test_what_is_reserved_uses_the_budget_until_it_is_given_back(store):
         assert told(hub.gate.rollout(WEB, "b"))["reason"] == "BudgetUsedUp"
         await hub.keeper.release(held.id, "ann")
         assert (await reserve(hub.gate, "b", "another tool")).granted == ("b",)
+
+
+@pytest.mark.parametrize(("count", "end"), [(4, " and 1 more reservation"), (5, " and 2 more reservations")])
+def test_further_reservations_are_counted(count, end):
+    until = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    reservations = [
+        Reservation(str(number), "tool", "jane", ROLLOUT, ("a",), until + timedelta(minutes=number))
+        for number in range(count)
+    ]
+    assert _promises(reservations, {"a"}).endswith(f"2026-11-20T12:02:00Z{end}")
 
 
 async def test_a_cluster_that_is_to_be_added_counts_as_added(store):

@@ -18,7 +18,7 @@ import click
 
 from scorer.api.node_pool import Budget
 from scorer.api.unstructured.json_object import JsonObject, parse_time
-from scorer.api.values.quoting import printable
+from scorer.api.values.quoting import format_count, printable
 from scorer.node_budgets.lints import FIRST_READING, OTHER_READING, block_style
 from webhook.cli.options.times import is_shown_twice
 from webhook.cli.text.output import is_terminal, print_line
@@ -147,10 +147,9 @@ def _print_pool(
     colour: bool,
 ) -> None:
     counts = item["counts"]
-    unavailable = [
-        f"{counts[key]} {words}" for key, words in (("deleting", "going"), ("notReady", "not ready")) if counts[key]
-    ]
-    nodes = f"{counts['total']} node{'' if counts['total'] == 1 else 's'}"
+    states = (("deleting", "being deleted"), ("notReady", "not ready"))
+    unavailable = [f"{counts[key]} {words}" for key, words in states if counts[key]]
+    nodes = format_count(counts["total"], "node")
     title = click.style(printable(item["pool"]), bold=True) if colour else printable(item["pool"])
     click.echo(f"{title}: {', '.join((nodes, *unavailable))}; times in {zone.key}")
     for reasons in _alike(item["reasons"]):

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from scorer.api.unstructured.json_object import JsonObject, parse_time
-from scorer.api.values.quoting import printable
+from scorer.api.values.quoting import format_count, printable
 from webhook.cli.disruption.budget_table import describe_budget_row
 
 PRODUCT: Final = "-//harbormaster//disruption budgets//EN"
@@ -147,14 +147,15 @@ def _listed(words: Sequence[str]) -> str:
 
 def _description(item: Mapping[str, Any], reasons: Sequence[str], span: JsonObject) -> str:
     counts = item["counts"]
-    lines = [f"NodePool {item['pool']}, {counts['total']} nodes. Reasons: {', '.join(reasons)}."]
+    lines = [f"NodePool {item['pool']}, {format_count(counts['total'], 'node')}. Reasons: {', '.join(reasons)}."]
     lines += [describe_budget_row(position, item["budgets"][position]) for position in span["binding"]]
     lines += [f"budgets[{wrong['budget']}] is invalid: {wrong['message']}" for wrong in item["unusable"]]
     unavailable = counts["deleting"] + counts["notReady"]
     if span["limit"] and unavailable:
+        was, counts_as = ("was", "counts") if unavailable == 1 else ("were", "count")
         lines.append(
-            f"{unavailable} of the nodes were being deleted or not ready when this calendar was made, and "
-            "count as disrupted."
+            f"{unavailable} of the nodes {was} being deleted or not ready when this calendar was made, and {counts_as} "
+            "as disrupted."
         )
     return "\n".join(lines)
 

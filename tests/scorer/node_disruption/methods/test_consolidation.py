@@ -78,6 +78,15 @@ def test_no_move(catalog, documents, reason):
     assert why(decided(types, make_pool_of(), make_worker("a"), *documents)) == reason
 
 
+@pytest.mark.parametrize(("count", "subject"), [(1, "1 pod fits on no"), (2, "2 pods fit on no")])
+def test_the_message_of_no_cheaper_type_counts_the_pods(count, subject):
+    pods = [make_pod(f"p{number}", "a", needs={"cpu": "1.5"}) for number in range(count)]
+    types = make_catalog({"large": 1.0, "tiny": 0.1}, cores={"tiny": 0.5})
+    [held] = decided(types, make_pool_of(), make_worker("a"), *pods).held
+    assert held.message.startswith(f"{subject} other node, and no type with room for ")
+    assert held.message.endswith("costs less than 1 per hour")
+
+
 def test_a_pool_beyond_its_limits_may_make_a_smaller_node_in_place_of_its_own():
     """It is decided by what is left then; no claim is made before."""
     cluster = make_cluster(make_pool_of(limits={"cpu": "3"}), make_worker("a"), busy("a"))

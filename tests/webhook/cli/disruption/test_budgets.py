@@ -121,6 +121,12 @@ def test_a_share_of_no_nodes_is_explained(cli, pools):
     )
 
 
+def test_the_title_of_a_pool_counts_the_nodes_that_are_not_available(cli, pools):
+    counts = ("--total", 40, "--deleting", 2, "--not-ready", 1)
+    text = calendar(cli, "-f", pools, *counts, "--tz", "UTC", "--from", "2026-06-15", "--days", 1)
+    assert "general: 40 nodes, 2 being deleted, 1 not ready; times in UTC\n" in text
+
+
 def test_a_day_in_the_readers_zone(cli, pools):
     text = calendar(cli, "-f", pools, "--total", 40, "--tz", "Europe/Berlin", "--from", "2026-06-15", "--days", 1)
     assert "general: 40 nodes; times in Europe/Berlin\n" in text

@@ -3,6 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker
@@ -10,12 +12,13 @@ from webhook.cli.disruption.icalendar import _stamp, icalendar
 
 MONDAY = datetime(2026, 6, 15, tzinfo=UTC)
 MADE = datetime(2026, 6, 1, 8, 30, tzinfo=UTC)
+COUNTS = NodeCounts(40, 1)
 WORK = {"schedule": "0 9 * * 1-5", "duration": "8h"}
 
 
-def made(*budgets, start=MONDAY, days=3, name="general", generated=MADE, margin=8):
+def made(*budgets, start=MONDAY, days=3, name="general", generated=MADE, margin=8, counts=COUNTS):
     maker = CalendarMaker(1, start - timedelta(days=margin), days + 2 * margin)
-    maker.add(BudgetedPool(name, tuple(map(Budget.read, budgets)), NodeCounts(40, 1)))
+    maker.add(BudgetedPool(name, tuple(map(Budget.read, budgets)), counts))
     return icalendar(maker.document(), start, start + timedelta(days=days), generated)
 
 
@@ -97,6 +100,19 @@ def test_reasons_of_which_the_same_holds_share_an_event():
         "general: no disruption (budgets[1])",
         "general: at most 1 disruption (budgets[0])",
     }
+
+
+@pytest.mark.parametrize(
+    ("counts", "nodes", "unavailable"),
+    [
+        (NodeCounts(1, 1), "NodePool general, 1 node. ", "1 of the nodes was being deleted or not ready"),
+        (NodeCounts(9, 2), "NodePool general, 9 nodes. ", "2 of the nodes were being deleted or not ready"),
+    ],
+)
+def test_counts_of_one_are_in_the_singular(counts, nodes, unavailable):
+    [event] = parse(made({"nodes": "1"}, counts=counts))
+    assert event.description.startswith(nodes)
+    assert unavailable in event.description
 
 
 def test_hours_without_a_limit_have_no_event():
