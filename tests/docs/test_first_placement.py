@@ -94,7 +94,8 @@ def test_the_page_from_the_first_line_to_the_last(folder):
     assert "created" in apply
 
     tree, *rest = section("4. Watch the rollout")
-    assert "2 clusters available" in watch(shlex.split(tree), "2 clusters available")  # the limit has not cut it off
+    available = "resource snapshot 0  available"
+    assert available in watch(shlex.split(tree), available)  # the limit has not cut it off
     assert all(map(type_line, rest))
     first, second = clusters()
     assert {labels(first)["env"], labels(second)["env"]} == {"prod"}
