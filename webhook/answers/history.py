@@ -378,7 +378,7 @@ def _conditions(agent: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _silence(before: Mapping[str, Any], after: Mapping[str, Any]) -> timedelta:
-    """Return how long a member was silent before its last heartbeat."""
+    """Return how long a member was silent before its last heartbeat, 0 if that is unknown."""
     then, now = before.get("lastReceivedHeartbeat"), after.get("lastReceivedHeartbeat")
     if then is None or now is None or then == now:
         return timedelta()

@@ -193,7 +193,7 @@ class ChangeFeed(Protocol):
     """Notifies viewers when to refresh."""
 
     def everything(self) -> ViewChange:
-        """Return the change that covers everything, for a new viewer."""
+        """Return a change of all clusters, placements and runs, for a new viewer."""
         ...
 
     def subscribe(self, handler: Callable[[ViewChange], None]) -> Callable[[], None]:

@@ -233,7 +233,7 @@ class ServedKinds(Protocol):
 
     @property
     def kinds(self) -> Mapping[tuple[str, str], Kind]:
-        """By group and kind, as of the last `refresh`. ``versions`` has every served version."""
+        """The kinds by group and kind, as of the last `refresh`. ``versions`` has every served version."""
         ...
 
     @property

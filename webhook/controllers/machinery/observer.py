@@ -73,7 +73,7 @@ class LoopObserver(QueueObserver, Protocol):
         ...
 
     def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
-        """Record since when removals of a placement wait for confirmation. None: disabled or confirmed."""
+        """Record since when removals of a placement wait for confirmation. None if none waits."""
         ...
 
     def unconfirmed(self, reason: str) -> None:

@@ -19,7 +19,7 @@ class NodeDisruptionObserver(Protocol):
         ...
 
     def failed(self, method: str, failure: str) -> None:
-        """Count a command that failed validation or that the gate refused."""
+        """Count a command that failed validation, that the gate refused, or that was rolled back."""
         ...
 
     def draining(self, nodes: int) -> None:

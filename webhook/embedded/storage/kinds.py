@@ -44,7 +44,10 @@ class StoredKinds:
         return _BY_PLURAL.get((group, plural)) or self._custom_plurals.get((group, plural))
 
     def defined_by(self, name: str) -> Kind | None:
-        """Return the kind that the CustomResourceDefinition of that name defines, None if `define` has ignored it."""
+        """Return the kind that the CustomResourceDefinition of that name defines.
+
+        None if the definition does not exist, or if `define` has ignored it.
+        """
         return self._by_name.get(name)
 
     def define(self, definition: JsonObject) -> None:

@@ -117,7 +117,7 @@ class Usage:
 
     @property
     def skus(self) -> Mapping[str, int]:
-        """Nodes per SKU, with those without the label under ``undefined``."""
+        """Number of nodes per SKU, with those without the label under ``undefined``."""
         return dict(sorted(self._skus.items()))
 
     @property
