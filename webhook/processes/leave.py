@@ -98,7 +98,10 @@ class Leave:
             return
         if access is not None and (access.member, access.hub) != (options.member, hub_uid):
             theirs, ours = HubMember.named(access.member, access.hub), HubMember.named(options.member, hub_uid)
-            raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}, not of {ours}")
+            secret_name = f"Secret {options.namespace}/{HUB_SECRET}"
+            raise JoinError(
+                f"{cluster}: {secret_name} is that of {theirs}, not of {ours}. Select another cluster: --member-context"
+            )
 
     async def request_departure(self, *, dry_run: bool) -> bool:
         """Delete the MemberCluster. Return whether it existed. Raises `JoinError`."""

@@ -42,7 +42,8 @@ def _groups(claims: Mapping[str, Any], claim: str) -> list[str]:
     if claim_value is None:
         elsewhere = claims.get(_ELSEWHERE)
         if claim and isinstance(elsewhere, dict) and claim in elsewhere:
-            raise SignInError(SignInFailure.GROUPS, f"the claim {claim!r} is too large for the ID token")
+            message = f"the claim {claim!r} is too large for the ID token: limit the groups that the provider issues"
+            raise SignInError(SignInFailure.GROUPS, message)
         return []
     groups = [claim_value] if isinstance(claim_value, str) else claim_value
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):

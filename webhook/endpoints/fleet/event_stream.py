@@ -60,10 +60,11 @@ def add_routes(api: Api, health: Health) -> None:
         # last slot.
         caller_streams = sum(viewer.caller == caller.username for viewer in viewers)
         if caller != ANONYMOUS and caller_streams >= api.settings.event_streams_per_caller:
-            detail = f"{shown(caller)} already has {caller_streams} open streams"
+            detail = f"{shown(caller)} already has {caller_streams} open streams, the limit per caller"
             raise ProblemError(Problem.RATE_LIMITED, detail, retry_after=10)
         if len(viewers) >= api.settings.event_streams:
-            raise ProblemError(Problem.NOT_READY, f"{len(viewers)} streams are already open", retry_after=10)
+            detail = f"{len(viewers)} streams are already open, the limit of this server"
+            raise ProblemError(Problem.NOT_READY, detail, retry_after=10)
         changes, viewer = api.answers.changes, _Viewer(ref_prefixes(kinds), caller.username)
         viewers.add(viewer)
         loop = asyncio.get_running_loop()

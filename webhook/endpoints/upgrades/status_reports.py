@@ -106,8 +106,8 @@ async def _read(secrets: SecretFile) -> tuple[str, ...]:
     try:
         return await asyncio.to_thread(secrets.read)
     except SettingsError as error:
-        _log.warning("reading the secrets of upgraders failed", extra={"error": str(error)})
-        detail = "the secrets for the signatures of reports cannot be read"
+        _log.warning("upgrader secrets not read", extra={"error": str(error)})
+        detail = "the secrets in handoff_secret_file cannot be read: see the log of harbormaster"
         raise ProblemError(Problem.NOT_READY, detail, retry_after=READ_AGAIN_SECONDS) from error
 
 

@@ -189,7 +189,8 @@ async def test_one_caller_cannot_take_the_streams_of_all(launch):
         for _ in range(2):
             assert (await open_stream(await viewer("t-ann")))[0] == b"HTTP/1.1 200 OK"
         refused = await get_with(port, "/v1/events", "t-ann")
-        assert assert_problem(refused, "rate-limited", 429)["detail"] == '"ann" already has 2 open streams'
+        detail = assert_problem(refused, "rate-limited", 429)["detail"]
+        assert detail == '"ann" already has 2 open streams, the limit per caller'
         assert (await open_stream(await viewer("t-bob")))[0] == b"HTTP/1.1 200 OK"
 
 
