@@ -147,7 +147,7 @@ class NodeDraining:
         return drain_step(pods_left, self._guards(), self._now(), since=since, deadline=deadline)
 
     async def _is_empty(self, name: str, since: datetime, deadline: datetime | None) -> bool:
-        """Return whether the drain is over for the API server: a watch may lag, and deletion kills every pod."""
+        """Return whether the drain has finished, by a live read: a watch may lag, and deletion kills every pod."""
         pods = await self._work.pods_on(name)
         for pod in pods:
             self._world.cache.of_kind(kinds.POD).put(pod)
