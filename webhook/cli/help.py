@@ -28,8 +28,8 @@ def command(context: click.Context, words: Sequence[str]) -> int:
         group = shown.command
         inner = group.get_command(shown, word) if isinstance(group, click.Group) else None
         if inner is None:
-            known = group.list_commands(shown) if isinstance(group, click.Group) else ()
-            raise click.exceptions.NoSuchCommand(word, possibilities=known, ctx=shown)
+            commands = group.list_commands(shown) if isinstance(group, click.Group) else ()
+            raise click.exceptions.NoSuchCommand(word, possibilities=commands, ctx=shown)
         shown = click.Context(inner, parent=shown, info_name=word)
     click.echo(shown.get_help())
     return 0

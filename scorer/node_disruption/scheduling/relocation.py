@@ -55,10 +55,10 @@ class Relocation:
 
 @dataclass(frozen=True, slots=True)
 class Hopeless:
-    """Result for pods that fit on no existing node, when no instance type with room for them is cheap enough.
+    """Result if pods require a new node, and no instance type with room for them is cheap enough.
 
     Args:
-        pods: Number of pods without a place.
+        pods: Number of pods that fit on no existing node, or of all pods if they only do not fit together.
     """
 
     pods: int
