@@ -13,20 +13,31 @@ A verified certificate may become invalid: it expires, and authorities are repla
 its validity is checked with every request, and when an authority is removed, clients have to connect again. Adding an
 authority invalidates nothing.
 
-Source: serving.md 3.4, 4.2 and 4.4.
+A front proxy, such as the aggregation layer of kube-apiserver, has a certificate of other authorities, and may name any
+user in its headers. Its certificate identifies no user, and the certificate of a user identifies no front proxy. The
+TLS library verifies both against one set of authorities, and does not report which of them has signed. So the signature
+is verified again, against the authorities of the front proxy alone.
+
+Source: serving.md 3.4, 3.6, 4.2 and 4.4.
 """
 
+import binascii
 import os
 import re
 import ssl
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self, TypeAlias, cast
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from certs.authority import Leaf
 
@@ -47,15 +58,33 @@ class StaleClientError(Exception):
 
 @dataclass(slots=True)
 class _ClientAuthorities:
-    """A set of trusted authorities. *current* becomes False once one of them is no longer trusted."""
+    """A set of trusted authorities. *current* becomes False once one of them is no longer trusted.
 
-    pem: bytes = b""
+    Args:
+        users: The authorities of users, in PEM.
+        proxies: The authorities of the front proxy, in PEM. Those of users among them are no authorities of proxies.
+        current: See above.
+    """
+
+    users: bytes = b""
+    proxies: bytes = b""
     current: bool = True
 
     @property
-    def certificates(self) -> frozenset[bytes]:
-        """The certificates in the PEM text, independently of its line breaks."""
-        return frozenset(b"".join(body.split()) for body in _CERTIFICATE.findall(self.pem))
+    def pem(self) -> bytes:
+        """All of them, for the TLS library."""
+        return self.users + (b"\n" if self.users and self.proxies else b"") + self.proxies
+
+    @property
+    def certificates(self) -> frozenset[tuple[bool, bytes]]:
+        """The certificates of users (False) and proxies (True), independently of the line breaks in the PEM text."""
+        users, proxies = certificate_bodies(self.users), certificate_bodies(self.proxies)
+        return frozenset({*((False, body) for body in users), *((True, body) for body in proxies - users)})
+
+
+def certificate_bodies(pem: bytes) -> frozenset[bytes]:
+    """Return the certificates in a PEM text as base64 without line breaks."""
+    return frozenset(b"".join(body.split()) for body in _CERTIFICATE.findall(pem))
 
 
 class _Context(ssl.SSLContext):
@@ -90,8 +119,13 @@ class ServerContext:
 
     @property
     def client_authorities(self) -> bytes:
-        """The authorities of accepted client certificates, in PEM. Empty: none."""
-        return self._authorities.pem
+        """The authorities of accepted client certificates of users, in PEM. Empty: none."""
+        return self._authorities.users
+
+    @property
+    def proxy_authorities(self) -> bytes:
+        """The authorities of certificates of the front proxy, in PEM. Empty: none."""
+        return self._authorities.proxies
 
     def swap(self, leaf: Leaf) -> None:
         """Serve *leaf* from the next handshake on.
@@ -103,7 +137,7 @@ class ServerContext:
         self._leaf = leaf
 
     def trust(self, pem: bytes) -> None:
-        """Accept client certificates of these authorities only, from now on.
+        """Accept client certificates of users of these authorities only, from now on.
 
         Args:
             pem: One or more certificates.
@@ -111,7 +145,13 @@ class ServerContext:
         Raises:
             CertificateError: *pem* contains no certificate. The authorities in use are kept.
         """
-        authorities = _ClientAuthorities(pem)
+        self._trust(_ClientAuthorities(pem, self._authorities.proxies))
+
+    def trust_proxies(self, pem: bytes) -> None:
+        """Accept certificates of the front proxy of these authorities only. Arguments and errors as in `trust`."""
+        self._trust(_ClientAuthorities(self._authorities.users, pem))
+
+    def _trust(self, authorities: _ClientAuthorities) -> None:
         # First, because only this can fail: a PEM that cannot be loaded must not invalidate open connections.
         self._current = _context(self._leaf, authorities)
         # Each connection keeps the set it was verified against. A set that lost an authority is no longer current,
@@ -138,7 +178,7 @@ class CertificateSubject:
 
     @classmethod
     def of_client(cls, connection: ssl.SSLObject, now: datetime) -> Self | None:
-        """Return the subject of the client's verified certificate, None without a certificate.
+        """Return the subject of the client's verified certificate, None without a certificate of a user.
 
         Args:
             connection: To a listener of a `ServerContext`, after the handshake.
@@ -147,6 +187,15 @@ class CertificateSubject:
         Raises:
             StaleClientError: The certificate is no longer valid.
         """
+        return cls._of(connection, now, of_proxy=False)
+
+    @classmethod
+    def of_proxy(cls, connection: ssl.SSLObject, now: datetime) -> Self | None:
+        """Return the subject of a front proxy's verified certificate, None without one. See `of_client`."""
+        return cls._of(connection, now, of_proxy=True)
+
+    @classmethod
+    def _of(cls, connection: ssl.SSLObject, now: datetime, *, of_proxy: bool) -> Self | None:
         certificate = connection.getpeercert()
         if not certificate:
             return None
@@ -157,10 +206,54 @@ class CertificateSubject:
             raise StaleClientError("a client certificate is not accepted in a resumed session: reconnect")
         if ssl.cert_time_to_seconds(str(certificate["notAfter"])) < now.timestamp():
             raise StaleClientError("the client certificate has expired")
+        authorities = context.authorities
+        if of_proxy != _is_of_proxy(connection.getpeercert(True) or b"", authorities.users, authorities.proxies):
+            return None
         attributes = [attribute for names in cast(_Names, certificate.get("subject", ())) for attribute in names]
         common_names = [value for name, value in attributes if name == "commonName"]
         organizations = frozenset(value for name, value in attributes if name == "organizationName")
         return cls(common_names[-1] if common_names else "", organizations)
+
+
+@lru_cache(maxsize=1024)
+def _is_of_proxy(certificate: bytes, users: bytes, proxies: bytes) -> bool:
+    """Return whether an authority of the front proxy has signed a verified certificate.
+
+    An authority with the key of an authority of users counts as the latter, even if it is listed for the front proxy,
+    too: otherwise each user with a certificate of an allowed name could name any other user. An intermediate authority
+    in between is not supported.
+
+    Args:
+        certificate: In DER.
+        users: Authorities of users, in PEM.
+        proxies: Authorities of the front proxy, in PEM.
+    """
+    if not proxies:
+        return False
+    leaf = x509.load_der_x509_certificate(certificate)
+    keys = {_key_of(authority) for authority in _authorities_in(users)}
+    return any(
+        _is_issued_by(leaf, authority) for authority in _authorities_in(proxies) if _key_of(authority) not in keys
+    )
+
+
+def _authorities_in(pem: bytes) -> Iterator[x509.Certificate]:
+    """Yield the readable certificates of a PEM text. The TLS library has verified against the same text."""
+    for body in certificate_bodies(pem):
+        with suppress(ValueError):
+            yield x509.load_der_x509_certificate(binascii.a2b_base64(body))
+
+
+def _key_of(certificate: x509.Certificate) -> bytes:
+    return certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _is_issued_by(leaf: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        leaf.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def _context(leaf: Leaf, authorities: _ClientAuthorities) -> _Context:

@@ -18,6 +18,7 @@ FLEET: Final = "placement.kubernetes-fleet.io"
 CLUSTERS: Final = "cluster.kubernetes-fleet.io"
 RBAC: Final = "rbac.authorization.k8s.io"
 HOOKS: Final = "admissionregistration.k8s.io"
+AGGREGATION: Final = "apiregistration.k8s.io"
 CORE: Final = ""
 
 AGENT_ON_HUB: Final = "an agent, on the hub"
@@ -276,6 +277,13 @@ ROWS: Final = (
         Right(("create", "delete"), "validatingwebhookconfigurations", HOOKS),
         Right(("update", "patch"), "mutatingwebhookconfigurations", HOOKS, "", "another"),
     )),
+    Row("server-own-api-service", SERVER, True, "write the `caBundle` of the APIService of the API for teams", (
+        Right(("get", "patch", "watch"), "apiservices", AGGREGATION, "", "v1.answers.harbormaster.dev"),
+    )),
+    Row("server-other-api-services", SERVER, False, "create or delete APIServices, or write others", (
+        Right(("create", "delete"), "apiservices", AGGREGATION),
+        Right(("update", "patch"), "apiservices", AGGREGATION, "", "v1beta1.metrics.k8s.io"),
+    )),
     Row("anybody-page", ANYBODY, True, "get the files of the page, and the description of `/v1`", (
         Question("GET", "/", 200),
         Question("GET", "/v1/openapi.json", 200),
@@ -375,6 +383,13 @@ ELSEWHERE: Final = (
      "e2e/access/test_page_actions.py::test_a_certificate_of_the_server_gives_a_viewer_no_right"),
     ("another page in the browser of a viewer", False, "trigger an action",
      "tests/webhook/endpoints/ui/test_actions.py::test_no_other_site_makes_a_browser_act"),
+    ("a team with the Role of [teams](teams.md)", True,
+     "plan, explain, and read the history of the placements of its namespace",
+     "e2e/rollouts/test_team_answers.py::test_a_team_asks_about_its_placements"),
+    ("a team with the Role of [teams](teams.md)", False, "ask about other namespaces or cluster-scoped objects",
+     "e2e/rollouts/test_team_answers.py::test_and_about_nothing_else"),
+    ("any client other than the API server", False, "name the user of a request to the API for teams",
+     "e2e/rollouts/test_team_answers.py::test_only_the_front_proxy_names_a_user"),
     ("a user of `join` and `leave` without rights", False, "write anything with these commands",
      "e2e/members/test_join.py::test_a_caller_without_rights_is_told_and_nothing_is_written"),
 )  # fmt: skip

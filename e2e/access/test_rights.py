@@ -39,7 +39,11 @@ from scorer.api.names import WORK_CLEANUP
 from scorer.membership.access import agent_role, agent_role_binding
 from webhook.processes.member_objects import identity_of, on_hub
 
-ENVIRONMENT = {"HARBORMASTER_NAMESPACE": NAMESPACE, "HARBORMASTER_CERTIFICATE_SECRET": SECRET}
+ENVIRONMENT = {
+    "HARBORMASTER_NAMESPACE": NAMESPACE,
+    "HARBORMASTER_CERTIFICATE_SECRET": SECRET,
+    "HARBORMASTER_TEAM_ANSWERS": "true",
+}
 HELD_WORK = f"/apis/{WORK.api_version}/namespaces/{SPACE}/works/held"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 READY = 'harbormaster_certificate_renewals_total{result="success",role="client_ca"}'

@@ -20,7 +20,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ JsonObject = dict[str, Any]
 
 ADMIN = "admin"
 _STARTING = "storage is (re)initializing"
+FRONT_PROXY = "front-proxy-client"
+"""Common name of the certificate that it shows to servers of aggregated APIs."""
 LOOPBACK = "127.0.0.1"
 SERVICES = IPv4Network("10.0.0.0/24")
 
@@ -177,6 +179,7 @@ class Cluster:
         self._address = place.address
         self.url = f"https://{place.address}:{self.port}"
         self.authority = Authority.new(datetime.now(UTC))
+        self.proxy_authority = Authority.new(datetime.now(UTC))
         self.ca_file = folder / "ca.crt"
         self._write_keys()
         self.kubeconfigs = {user.name: self._write_kubeconfig(user) for user in self.users.values()}
@@ -438,13 +441,29 @@ class Cluster:
             f"--service-account-key-file={folder / 'service-account.key'}",
             f"--service-account-signing-key-file={folder / 'service-account.key'}",
             "--authorization-mode=RBAC",
-            "--enable-aggregator-routing=true",
+            # Endpoints cannot be on loopback, so a Service there has to be one of an external name.
+            f"--enable-aggregator-routing={'false' if self._address == LOOPBACK else 'true'}",
+            *self._front_proxy_flags(),
             f"--service-cluster-ip-range={self._place.services}",
             f"--audit-policy-file={folder / 'audit-policy.yaml'}",
             f"--audit-log-path={folder / 'audit.log'}",
             "--audit-log-mode=blocking",
             f"--endpoint-reconciler-type={'none' if self._address == LOOPBACK else 'lease'}",
             *([f"--admission-control-config-file={self._admission_file()}"] if self._webhook_client else []),
+        ]
+
+    def _front_proxy_flags(self) -> list[str]:
+        """How it asks servers of aggregated APIs, as kubeadm sets it up: with an authority of its own for that."""
+        shown = issue_client_certificate(self.proxy_authority, self.folder, FRONT_PROXY, life=timedelta(days=30))
+        (self.folder / "front-proxy-ca.crt").write_bytes(self.proxy_authority.pem)
+        return [
+            f"--requestheader-client-ca-file={self.folder / 'front-proxy-ca.crt'}",
+            f"--requestheader-allowed-names={FRONT_PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={shown.certificate}",
+            f"--proxy-client-key-file={shown.key}",
         ]
 
     def _admission_file(self) -> Path:

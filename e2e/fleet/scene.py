@@ -28,6 +28,10 @@ class Scene:
             self._made.append((objects, document))
         return stored
 
+    def remember(self, *documents: JsonObject) -> None:
+        """Take objects away at the end that somebody else has created on the hub."""
+        self._made += [(self._fleet.on_hub, document) for document in documents]
+
     def home(self, name: str, *documents: JsonObject, **data: str) -> None:
         """Create a namespace with a ConfigMap ``settings`` of *data*, and *documents* in it."""
         maps = [make_config_map("settings", name, **data)] if data else []

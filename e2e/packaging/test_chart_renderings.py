@@ -17,6 +17,7 @@ from tests.charts.made import AGENT, HUB
 from tests.charts.registration import SWITCHES
 from tests.charts.settings import AGENT_PROGRAMS, HUB_PROGRAMS, settings_of
 from tests.charts.values import read_values
+from webhook.access.front_proxy import API_SERVICE
 from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import (
@@ -283,6 +284,39 @@ def test_the_server_has_its_optional_rights_unless_they_are_off(helm, orders, po
         webhook_configuration="harbormaster-hb-harbormaster",
         upgrade_orders=orders is not False,
         node_pools=pools is not False,
+    )
+    assert rights_of(rendered, "serve") == rights(rule.document() for role in roles for rule in role.rules)
+
+
+@pytest.mark.parametrize(
+    ("certs", "bundle", "annotations"),
+    [
+        pytest.param({}, None, None, id="own"),
+        pytest.param({"mode": "files", "files": {"secretName": "tls", "caBundle": "Q0E="}}, "Q0E=", None, id="files"),
+        pytest.param(
+            {"mode": "cert-manager"},
+            None,
+            {"cert-manager.io/inject-ca-from": f"{NAMESPACE}/hb-harbormaster"},
+            id="cert-manager",
+        ),
+    ],
+)
+def test_the_api_for_teams_takes_a_value(helm, certs, bundle, annotations):
+    """An APIService that is not available delays the deletion of every namespace, so there is none by default."""
+    assert not [each for each in helm.render(HUB, {"certs": certs}) if each["kind"] == "APIService"]
+    rendered = helm.render(HUB, {"certs": certs, "settings": {"teamAnswers": True}, "service": {"port": 8443}})
+    (found,) = [each for each in rendered if each["kind"] == "APIService"]
+    assert (found["metadata"]["name"], found["metadata"].get("annotations")) == (API_SERVICE, annotations)
+    spec = found["spec"]
+    assert f"{spec['version']}.{spec['group']}" == API_SERVICE
+    assert spec["service"] == {"namespace": NAMESPACE, "name": "hb-harbormaster", "port": 8443}
+    assert (spec.get("caBundle"), spec.get("insecureSkipTLSVerify")) == (bundle, None)
+    own = "mode" not in certs
+    roles = serve_roles(
+        NAMESPACE,
+        certificate_secret="hb-harbormaster-ca" if own else "",
+        webhook_configuration="harbormaster-hb-harbormaster",
+        team_answers=True,
     )
     assert rights_of(rendered, "serve") == rights(rule.document() for role in roles for rule in role.rules)
 

@@ -67,6 +67,7 @@ def serve_page() -> str:
         "hand_off": ".Values.handOff.secret",
         "upgrade_orders": _unless_off("rbac.upgradeOrders"),
         "node_pools": _unless_off("rbac.nodePools"),
+        "team_answers": ".Values.settings.teamAnswers",
     }
     text = _roles(switches, _serve_roles, "@SERVER@")
     text += _policies(serve_policies(), "@SERVER@", OTHER_LOOP.strip("()"))
@@ -101,6 +102,7 @@ def _serve_roles(on: frozenset[str]) -> tuple[Role, ...]:
         hand_off="hand_off" in on,
         upgrade_orders="upgrade_orders" in on,
         node_pools="node_pools" in on,
+        team_answers="team_answers" in on,
     )
 
 

@@ -12,6 +12,7 @@ from certs.source import LeafSource
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
 from tests.waiting import PATIENCE_SECONDS
+from webhook.access.front_proxy import FrontProxy
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.rights import AuthorRights, Rights, UndisputedRights
 from webhook.embedded.api_server.owner_token import OwnerToken
@@ -72,10 +73,12 @@ def admit(
     authorizer: Authorizer = OWNER,
     access: AccessReviewer | None = None,
     sign_in: SignIn | None = None,
+    front_proxy: FrontProxy | None = None,
 ) -> Admitted:
     """Let in whom these know; without *access* nobody's rights are disputed."""
     rights = UndisputedRights() if access is None else AuthorRights(access)
-    return Admitted(Admittance(authenticator, authorizer, sign_in), rights)
+    names = None if front_proxy is None else lambda: front_proxy
+    return Admitted(Admittance(authenticator, authorizer, sign_in, names), rights)
 
 
 def make_services(
@@ -106,6 +109,7 @@ def make_server(
     *,
     leaves: LeafSource | None = None,
     client_authorities: ClientAuthorities | None = None,
+    proxy_authorities: ClientAuthorities | None = None,
     extend: Callable[[web.Application], None] | None = None,
     tracing: Tracing | None = None,
     place: WorkerSockets | None = None,
@@ -114,5 +118,6 @@ def make_server(
     """Make a server; its certificates are of an authority made now unless others are given."""
     metrics, now = Metrics(), services.answers.now
     leaves = leaves or own_leaves(settings, now)
-    certificates = Certificates(leaves, client_authorities, metrics, now, settings.certificate_check_seconds)
+    check_seconds = settings.certificate_check_seconds
+    certificates = Certificates(leaves, client_authorities, metrics, now, check_seconds, None, proxy_authorities)
     return Server(services, settings, certificates, metrics, extend=extend, tracing=tracing, place=place, calls=calls)

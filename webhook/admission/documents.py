@@ -121,6 +121,24 @@ class DocumentSet:
         documents = {kind: of_kind for kind, of_kind in self._documents.items() if kind in shown}
         return DocumentSet(documents, self._complete_kinds & frozenset(shown), self._fleet)
 
+    def within(
+        self, namespace: str, namespaced: Collection[tuple[str, str]], cluster_wide: Collection[tuple[str, str]]
+    ) -> "DocumentSet":
+        """Return the set with only the objects of one namespace.
+
+        Args:
+            namespace: The namespace.
+            namespaced: The namespaced kinds.
+            cluster_wide: Cluster-scoped kinds whose objects are kept. All others are unknown.
+        """
+        documents: dict[tuple[str, str], _KindDocuments] = {}
+        for kind, of_kind in self._documents.items():
+            if kind in cluster_wide:
+                documents[kind] = of_kind
+            elif kind in namespaced:
+                documents[kind] = {key: item for key, item in of_kind.items() if key.namespace == namespace}
+        return DocumentSet(documents, self._complete_kinds & {*namespaced, *cluster_wide}, self._fleet)
+
     def _of_kind(self, kind: Kind) -> _KindDocuments:
         if not self.is_complete(kind):
             raise UnknownStateError(kind)

@@ -27,6 +27,7 @@ from webhook.admission.rights import Rights
 from webhook.answers.one_at_a_time import OneAtATime
 from webhook.answers.plan_answer import Plan, PlanAnswer
 from webhook.answers.proposal import (
+    CLUSTER_WIDE,
     PLANNED_IF_THERE,
     PLANNED_KINDS,
     Audience,
@@ -46,6 +47,7 @@ from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 MOST_RIGHTS: Final = 1000
 """Maximum number of the author's rights that are reviewed for one plan."""
+_CLUSTER_WIDE: Final = frozenset(kind.group_kind for kind in CLUSTER_WIDE)
 _AnswerT = TypeVar("_AnswerT")
 
 
@@ -123,6 +125,8 @@ class HubPlanner:
             # Both before the first await: the watch continues while rights are reviewed, and the answer must have the
             # revision that it was computed from.
             hub, revision = self._hub(context), str(self._cache.fleet.revision)
+            if audience.namespace:
+                hub = hub.within(audience.namespace, _namespaced(context), _CLUSTER_WIDE)
             refused = frozenset(self._cache.unread())
             unread = [kind for kind in PLANNED_IF_THERE if kind.resource in refused]
             audience = replace(audience, kinds=frozenset(audience.kinds).difference(unread))
@@ -143,6 +147,12 @@ class HubPlanner:
             if kind.group_kind not in documents_by_kind:
                 documents_by_kind[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
         return DocumentSet(documents_by_kind, group_kinds, fleet.updated(()))
+
+
+def _namespaced(context: Context) -> frozenset[tuple[str, str]]:
+    """Return the namespaced kinds of a hub, as group and kind."""
+    hub_kinds = (*KINDS.values(), *context.kinds.custom.values(), INTERNAL_SERVICE_EXPORT)
+    return frozenset(kind.group_kind for kind in hub_kinds if kind.namespaced)
 
 
 def _is_known(kind: Kind, context: Context) -> bool:
@@ -169,7 +179,9 @@ async def _reviews(
     """
     overlaid_context = context
     if audience.compared is not None:
-        overlaid_context = replace(context, hub=hub.limited(audience.compared))
+        comparable = hub.limited(audience.compared)
+        existing = comparable.existing if audience.namespace else context.existing
+        overlaid_context = replace(context, hub=comparable, existing=existing)
     needs, count = {}, 0
     for at, item in enumerate(proposal.objects):
         identity, old = item.identity, stored(hub, item, audience)

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from scorer.api import kinds
 from scorer.api.cluster.member_cluster import MemberCluster
-from scorer.api.crd.models import MODELS
 from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, PLACEMENTS, Family, family_in
 from scorer.api.kinds import KINDS, Kind, group_kind
@@ -35,7 +34,15 @@ from webhook.admission.judge import judge
 from webhook.admission.registry import has_rules
 from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
 from webhook.answers.plan_answer import AdmissionVerdict, Plan, PlanCoverage, verdict_document
-from webhook.answers.proposed_objects import APPROVALS, as_written, kinds_named, unknown_member, unknown_object
+from webhook.answers.proposed_objects import (
+    APPROVALS,
+    as_written,
+    fleet_in_thought,
+    is_readable,
+    kinds_named,
+    unknown_member,
+    unknown_object,
+)
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import Context, HubKinds
 from webhook.validation.framework.field import shape_errors
@@ -55,6 +62,11 @@ _OVERRIDE_SNAPSHOTS: Final = frozenset(family.override_snapshot for family in FA
 CONTENT_SNAPSHOTS: Final = frozenset(family.resource_snapshot for family in FAMILIES) | _OVERRIDE_SNAPSHOTS
 """Kinds that hold the objects of placements."""
 OVERRIDE_KINDS: Final = _OVERRIDE_SNAPSHOTS | {family.override for family in FAMILIES}
+CLUSTER_WIDE: Final = frozenset(
+    {kinds.MEMBER_CLUSTER, kinds.MAINTENANCE_WINDOW, CLUSTER.override, CLUSTER.override_snapshot}
+)
+"""Cluster-scoped kinds that decide on the placements of a namespace. An answer about a namespace has none of their
+objects, but the decisions depend on them."""
 _WITH_OBJECTS: Final = {kind.group_kind for kind in CONTENT_SNAPSHOTS | OVERRIDE_KINDS}
 """Kinds in `FIELDS` whose objects have parts of the objects of placements."""
 
@@ -127,6 +139,7 @@ class Audience:
         contents: The kinds of resource snapshots and override snapshots that the caller may list.
         compared: The kinds of objects that admission may compare with, as group and kind. None: unlimited.
         selected: The kinds of stored objects that new placements may select, as group and kind. None: unlimited.
+        namespace: The only namespace whose objects are visible. Empty: unlimited.
     """
 
     kinds: Collection[Kind] = frozenset(SHOWN_KINDS)
@@ -135,6 +148,7 @@ class Audience:
     contents: Collection[Kind] = CONTENT_SNAPSHOTS
     compared: Collection[tuple[str, str]] | None = None
     selected: Collection[tuple[str, str]] | None = None
+    namespace: str = ""
 
     def knows(self, identity: tuple[str, str]) -> bool:
         """Return whether the caller may see objects of a group and kind.
@@ -154,9 +168,19 @@ class Audience:
     def sees_objects(self, family: Family) -> bool:
         """Return whether the caller may see the objects of a family's placements.
 
-        That requires the override snapshots of both families, because overrides of both may apply to the objects.
+        That requires the override snapshots of both families, because overrides of both may apply to the objects. In
+        its own namespace, the caller sees the effects of all overrides in the status of the placements.
         """
-        return family.resource_snapshot in self.contents and _OVERRIDE_SNAPSHOTS.issubset(self.contents)
+        overrides = frozenset() if self.namespace else _OVERRIDE_SNAPSHOTS
+        return family.resource_snapshot in self.contents and overrides.issubset(self.contents)
+
+    def decides(self, identity: tuple[str, str]) -> bool:
+        """Return whether objects of a group and kind are inputs of the decisions on placements that the caller sees."""
+        return self.knows(identity) or (bool(self.namespace) and KINDS[identity] in CLUSTER_WIDE)
+
+    def covers(self, kind: Kind) -> bool:
+        """Return whether an answer may be about *kind*."""
+        return not self.namespace or kind.namespaced or kind in CLUSTER_WIDE
 
     def sees_effects(self, identity: tuple[str, str]) -> bool:
         """Return whether the caller may see the effects of a change to an object of a group and kind.
@@ -268,9 +292,9 @@ def judge_proposal(
     written_objects = [
         as_written(item.kind, item.document, stored(hub, item, audience), context.now) for item in proposal.objects
     ]
-    fleet = _fleet_in_thought(hub.fleet, written_objects, proposal.lost)
+    fleet = fleet_in_thought(hub.fleet, written_objects, proposal.lost)
     documents = [document for document, _ in written_objects] + [item.document for item in proposal.adopted]
-    documents = [document for document in documents if _is_readable(document)]
+    documents = [document for document in documents if is_readable(document)]
     deletions = [((deletion.group, deletion.kind), Key(deletion.name, deletion.namespace)) for deletion in deleted]
     deletions += [(kinds.MEMBER_CLUSTER.group_kind, Key(name)) for name in proposal.lost]
     comparable = hub if audience.compared is None else hub.limited(audience.compared)
@@ -308,10 +332,10 @@ def coverage(
     unread_kinds = {*unread, *(kind for kind in SHOWN_KINDS if kind not in audience.kinds)}
     hidden = sorted(judged.hidden)
     return {
-        "complete": not (unjudged or hidden or unread_kinds),
+        "complete": not (unjudged or hidden or any(map(audience.covers, unread_kinds))),
         "notJudged": [{"kind": kind, "count": count} for kind, count in sorted(unjudged.items())],
         "hidden": [{"kind": item.kind, "namespace": item.namespace, "name": item.name} for item in hidden],
-        "unread": sorted(kind.resource for kind in unread_kinds),
+        "unread": sorted(kind.resource for kind in unread_kinds if audience.covers(kind)),
         "assumed": [
             {"kind": item.kind, "namespace": item.namespace, "name": item.name}
             for item in sorted(judged.assumed)
@@ -320,37 +344,11 @@ def coverage(
     }
 
 
-def _is_readable(document: JsonObject) -> bool:
-    """Return whether an object is well-formed. A malformed one is refused, and affects no other verdict."""
-    model = MODELS.get(group_kind(document))
-    if model is None:
-        return True
-    try:
-        model.read(document)
-    except ValidationError:
-        return False
-    return True
-
-
 def stored(hub: DocumentSet, item: ProposedObject, audience: Audience) -> JsonObject | None:
     """Return the stored object that *item* would replace, or None if it does not exist or the caller may not see it."""
     if not audience.knows(item.kind.group_kind):
         return None
     return hub.find(item.kind, item.identity.name, item.identity.namespace)
-
-
-def _fleet_in_thought(
-    fleet: Fleet, written_objects: Sequence[tuple[JsonObject, Any]], lost_members: Sequence[str]
-) -> Fleet:
-    """Return the fleet that admission judges by. An unreadable member is refused by its own verdict."""
-    members = []
-    for document, _ in written_objects:
-        if identity_of(document)[:2] == kinds.MEMBER_CLUSTER.group_kind:
-            try:
-                members.append(MemberCluster.read(document))
-            except ValidationError:
-                continue
-    return fleet.updated(members, lost_members) if members or lost_members else fleet
 
 
 def _verdict(
@@ -408,7 +406,7 @@ def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, 
     selectable = hub if audience.selected is None else hub.limited(audience.selected)
     fields: dict[str, Any] = {name: [] for name in FIELDS.values()}
     for kind, name in FIELDS.items():
-        if audience.knows(kind):
+        if audience.decides(kind):
             fields[name] += hub.existing(KINDS[kind])
     fields["placements"] = [*map(_defaulted, fields["placements"])]
     for document in documents:
@@ -419,7 +417,7 @@ def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, 
         content=partial(selectable.others, {*FIELDS, kinds.MEMBER_CLUSTER.group_kind}),
         kinds={**context.kinds.custom, **KINDS},
         removal=context.settings.removal,
-        overrides_complete=all(hub.is_complete(kind) and audience.knows(kind.group_kind) for kind in OVERRIDE_KINDS),
+        overrides_complete=all(hub.is_complete(kind) and audience.decides(kind.group_kind) for kind in OVERRIDE_KINDS),
     )
     return replace(state, **fields)
 

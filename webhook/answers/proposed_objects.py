@@ -5,17 +5,21 @@ Source: scheduling.md 22, property 10; docs/specifications/what-if.md 7.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
+from pydantic import ValidationError
+
+from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.conditions import TRUE, make_condition
+from scorer.api.crd.models import MODELS
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, OUR_KINDS, UPGRADE_GATE, UPGRADE_RUN, Kind
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, OUR_KINDS, UPGRADE_GATE, UPGRADE_RUN, Kind, group_kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dict_at, metadata_of
 from scorer.api.values.quoting import quote
 from scorer.fleet import Fleet
-from scorer.what_if.state import ObjectKey
+from scorer.what_if.state import ObjectKey, identity_of
 from webhook.validation.framework.context import HubKinds
 
 _OF_THE_SERVER: Final = (
@@ -64,6 +68,32 @@ def as_written(
     elif kind in _MADE_WITHOUT_STATUS:
         document = {key: value for key, value in document.items() if key != "status"}
     return document, notes
+
+
+def is_readable(document: JsonObject) -> bool:
+    """Return whether an object is well-formed. A malformed one is refused, and affects no other verdict."""
+    model = MODELS.get(group_kind(document))
+    if model is None:
+        return True
+    try:
+        model.read(document)
+    except ValidationError:
+        return False
+    return True
+
+
+def fleet_in_thought(
+    fleet: Fleet, written_objects: Sequence[tuple[JsonObject, Any]], lost_members: Sequence[str]
+) -> Fleet:
+    """Return the fleet that admission judges by. An unreadable member is refused by its own verdict."""
+    members = []
+    for document, _ in written_objects:
+        if identity_of(document)[:2] == MEMBER_CLUSTER.group_kind:
+            try:
+                members.append(MemberCluster.read(document))
+            except ValidationError:
+                continue
+    return fleet.updated(members, lost_members) if members or lost_members else fleet
 
 
 def _agent(now: datetime) -> JsonObject:

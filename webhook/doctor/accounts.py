@@ -110,6 +110,7 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
         hand_off=settings.handoff_secret_file is not None,
         upgrade_orders=UPGRADE_ORDERS in optional,
         node_pools=NODE_POOLS in optional,
+        team_answers=settings.team_answers,
     )
     without = tuple(right for right in (UPGRADE_ORDERS, NODE_POOLS) if right not in optional)
     loop_roles = reconcile_roles(

@@ -27,6 +27,7 @@ from scorer.member_gate.holds import MemberDisruption
 from scorer.membership.access import RBAC_GROUP, agent_rules
 from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.upgrade.cluster_api.topology import GROUP as CLUSTER_API_GROUP
+from webhook.access.front_proxy import API_SERVICE
 from webhook.access.rights import CONTROL_PLANE_GROUPS
 from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
 from webhook.answers.extender import WATCHED
@@ -36,7 +37,7 @@ from webhook.gate.members import WATCHED as GATED_KINDS
 from webhook.gate.pools import COUNTED as COUNTED_KINDS
 from webhook.gate.pools import WATCHED as POOL_KINDS
 from webhook.kube.listers.upgrades import UPGRADE_KINDS
-from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
+from webhook.kube.webhook_configurations.ca_bundles import API_SERVICE_KIND, CONFIGURATIONS
 from webhook.kube.work_signing_keys import NAME as WORK_KEYS
 from webhook.member.membership.hub_secret import HUB_SECRET
 from webhook.member.membership.registration import RECORD
@@ -365,6 +366,7 @@ def serve_roles(
     hand_off: bool = False,
     upgrade_orders: bool = True,
     node_pools: bool = True,
+    team_answers: bool = False,
 ) -> tuple[Role, ...]:
     """Return the roles of ``harbormaster serve`` on the hub.
 
@@ -376,6 +378,7 @@ def serve_roles(
         hand_off: Whether upgraders report to it (``HARBORMASTER_HANDOFF_SECRET_FILE``).
         upgrade_orders: Whether callers order upgrade runs by ``/v1``. With a kubeconfig, their own rights count.
         node_pools: Whether it answers questions about node pools, and enforces their budgets.
+        team_answers: Whether it serves the aggregated API for teams (``HARBORMASTER_TEAM_ANSWERS``).
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
     runs = [family.approval_request for family in FAMILIES]
@@ -419,6 +422,10 @@ def serve_roles(
         reason = "the webhook configurations get our certificate authority, and have the path that the API server calls"
         rules.append(_followed(reason, webhook_configuration, ("get", "patch", "watch")))
         own += _keeping(certificate_secret)
+        if team_answers:
+            reason = "the APIService of the aggregated API for teams gets our certificate authority"
+            resources = (RbacResource.of(API_SERVICE_KIND),)
+            rules.append(PolicyRule(reason, ("get", "patch", "watch"), resources, (API_SERVICE,)))
     else:
         rules.append(
             _followed(

@@ -23,6 +23,7 @@ from certs.context import CertificateError
 from certs.source import LeafFiles, LeafSource
 from scorer.api.kinds import NODE
 from scorer.api.meta import JsonObject
+from webhook.access.front_proxy import API_SERVICE
 from webhook.actions.page_actions import PageActions
 from webhook.actions.viewer_hub import ForwardingHubs
 from webhook.admission.cached import CachedContext
@@ -34,6 +35,7 @@ from webhook.history.record import RecordSource
 from webhook.history.service import EventSinks, history_of
 from webhook.kube.access.authentication import HubAuthorities, TokenReviewer
 from webhook.kube.access.authorization import HubAccessReviewer
+from webhook.kube.access.front_proxy import HubFrontProxy
 from webhook.kube.access.reviews import ReviewCounts
 from webhook.kube.cache.informer import Cache
 from webhook.kube.certificates.authority_secret import AuthoritySecret
@@ -123,7 +125,8 @@ class Serve:
                     "groups of the provider have the rights of groups of the hub with the same names. Set "
                     "oidc_groups_prefix, or - if that is intended"
                 )
-            admittance = Admittance(tokens, access, signing_in)
+            front_proxy = HubFrontProxy(hub) if self.settings.team_answers else None
+            admittance = Admittance(tokens, access, signing_in, None if front_proxy is None else front_proxy.names)
             answers = answers_of(self.cache, store, admission, AuthorRights(access), self._now)
             name = own_name(self._reconcile_as or "")
             if self._place is not None:  # each worker keeps its own record, as replicas do
@@ -144,7 +147,13 @@ class Serve:
                 partial(_certificate_object, leaves, self.settings.webhook_configuration), events.record
             )
             certificates = Certificates(
-                leaves, authorities, metrics, hub_time, self.settings.certificate_check_seconds, near_end
+                leaves,
+                authorities,
+                metrics,
+                hub_time,
+                self.settings.certificate_check_seconds,
+                near_end,
+                front_proxy,
             )
             tracing = tracing_of(self.settings, "serve")
             if tracing is not None:
@@ -267,7 +276,7 @@ async def leaves_of(
     )
     authority = ManagedAuthority(
         AuthoritySecret(hub, settings.namespace, settings.certificate_secret),
-        CaBundles(hub, settings.webhook_configuration),
+        CaBundles(hub, settings.webhook_configuration, API_SERVICE if settings.team_answers else ""),
         profile,
         now,
         settings.certificate_check_seconds,

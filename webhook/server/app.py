@@ -21,6 +21,8 @@ from webhook.admission.registry import load_all
 from webhook.endpoints import probes
 from webhook.endpoints.admission import dry_run, hooks
 from webhook.endpoints.admission.authentication import ApiServerVerifier, Calls
+from webhook.endpoints.aggregated import answers as aggregated_answers
+from webhook.endpoints.aggregated import discovery
 from webhook.endpoints.fleet import budgets, clusters, event_stream, history, placements, runs, status
 from webhook.endpoints.gate import members as member_gate
 from webhook.endpoints.gate import nodes as node_gate
@@ -130,6 +132,9 @@ def make_app(parts: AppDependencies) -> web.Application:
     if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics, parts.crew), when_synced=False)
     history.add_routes(api, services.history)
+    if services.admittance.front_proxy is not None:
+        discovery.add_routes(api)
+        aggregated_answers.add_routes(api, services.history)
     sign_in_service = services.admittance.sign_in
     if sign_in_service is not None:
         sign_in.add_routes(api, sign_in_service, settings)

@@ -8,7 +8,7 @@ Source: serving.md 3.4, 4.2 to 4.4, 4.6 and 6.4.
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,6 +22,9 @@ from webhook.telemetry.metrics import Metrics
 
 FIRST_AUTHORITIES_SECONDS: Final = 5.0
 """Poll interval of the client authorities before the first ones are read."""
+USERS: Final = "client_ca"
+PROXIES: Final = "front_proxy_ca"
+"""Roles of the authorities of users and of the front proxy, as metric labels."""
 SHORTEST_READY_LIFE: Final = timedelta(hours=1)
 """Minimum remaining life of the certificate of a ready server. For lives under ten hours, it is a tenth of the life."""
 
@@ -41,6 +44,7 @@ class Certificates:
         now: The clock.
         check_seconds: Poll interval of the server certificate.
         near_end: Reports certificates that expire soon, checked at the same interval. None: disabled.
+        proxy_authorities: Authorities of certificates of the hub's front proxy. None: disabled.
 
     Raises:
         CertificateError: No certificate can be served.
@@ -54,19 +58,23 @@ class Certificates:
         now: Callable[[], datetime],
         check_seconds: float,
         near_end: CertificateExpiryMonitor | None = None,
+        proxy_authorities: ClientAuthorities | None = None,
     ) -> None:
         self._near_end = near_end
         self.leaves = leaves
         self._client_authorities = client_authorities
+        self._proxy_authorities = proxy_authorities
         self._metrics = metrics
         self._now = now
         self._check_seconds = check_seconds
         self._leaf = leaves.first(now())
         self._tls = ServerContext(self._leaf)
-        self._trouble = ""  # last error of reading the client authorities
+        self._troubles: dict[str, str] = {}  # last error of reading authorities, by role
         self._publish_leaf()
         for result in ("success", "failure"):
-            metrics.renewals.labels("client_ca", result)
+            metrics.renewals.labels(USERS, result)
+            if proxy_authorities is not None:
+                metrics.renewals.labels(PROXIES, result)
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -126,27 +134,37 @@ class Certificates:
         Returns:
             Whether they have changed.
         """
-        if self._client_authorities is None:
+        tls = self._tls
+        return await self._renew_authorities(USERS, self._client_authorities, tls.client_authorities, tls.trust)
+
+    async def renew_proxy_authorities(self) -> bool:
+        """Accept changed authorities of the front proxy. See `renew_client_authorities`."""
+        tls = self._tls
+        return await self._renew_authorities(PROXIES, self._proxy_authorities, tls.proxy_authorities, tls.trust_proxies)
+
+    async def _renew_authorities(
+        self, role: str, source: ClientAuthorities | None, present: bytes, accept: Callable[[bytes], None]
+    ) -> bool:
+        if source is None:
             return False
         try:
-            pem = await self._client_authorities.read()
-            changed = pem != self._tls.client_authorities
+            pem = await source.read()
+            changed = pem != present
             if changed:
-                self._tls.trust(pem)
+                accept(pem)
         except CertificateError as error:
-            self._metrics.renewals.labels("client_ca", "failure").inc()
-            if str(error) != self._trouble:
-                self._trouble = str(error)
-                has_old = bool(self._tls.client_authorities)
+            self._metrics.renewals.labels(role, "failure").inc()
+            if str(error) != self._troubles.get(role):
+                self._troubles[role] = str(error)
                 _log.warning(
                     "client authorities not renewed",
-                    extra={"reason": self._trouble, "oldOnesKept": has_old},
+                    extra={"role": role, "reason": str(error), "oldOnesKept": bool(present)},
                 )
             return False
-        self._trouble = ""
+        self._troubles.pop(role, None)
         if changed:
-            self._metrics.renewals.labels("client_ca", "success").inc()
-            _log.info("client authorities renewed")
+            self._metrics.renewals.labels(role, "success").inc()
+            _log.info("client authorities renewed", extra={"role": role})
         return changed
 
     async def run(self) -> None:
@@ -155,7 +173,9 @@ class Certificates:
             tasks.create_task(self._keep_renewing())
             tasks.create_task(self.leaves.keep(self.renew_leaf))
             if self._client_authorities is not None:
-                tasks.create_task(self._keep_trusting(self._client_authorities))
+                tasks.create_task(self._keep_trusting(self._client_authorities, self.renew_client_authorities))
+            if self._proxy_authorities is not None:
+                tasks.create_task(self._keep_trusting(self._proxy_authorities, self.renew_proxy_authorities))
 
     async def _keep_renewing(self) -> None:
         while True:
@@ -173,11 +193,12 @@ class Certificates:
             validities["leaf"] = Validity(self._leaf.not_before, self._leaf.not_after)
             self._near_end.check(validities, self._now())
 
-    async def _keep_trusting(self, authorities: ClientAuthorities) -> None:
+    async def _keep_trusting(self, authorities: ClientAuthorities, renew: Callable[[], Awaitable[bool]]) -> None:
         while True:
-            pause = authorities.check_seconds
-            await asyncio.sleep(pause if self._tls.client_authorities else min(pause, FIRST_AUTHORITIES_SECONDS))
-            await self.renew_client_authorities()
+            tls, pause = self._tls, authorities.check_seconds
+            present = tls.proxy_authorities if authorities is self._proxy_authorities else tls.client_authorities
+            await asyncio.sleep(pause if present else min(pause, FIRST_AUTHORITIES_SECONDS))
+            await renew()
 
     def _publish_leaf(self) -> None:
         above = self.leaves.above

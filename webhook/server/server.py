@@ -119,6 +119,7 @@ class Server:
         """
         settings, place = self.settings, self._place
         await self.certificates.renew_client_authorities()
+        await self.certificates.renew_proxy_authorities()
         await self._join()
         try:
             await self._https.setup()

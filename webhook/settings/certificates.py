@@ -34,6 +34,14 @@ class CertificateSettings(Settings):
         default="harbormaster",
         description="Name of both webhook configurations, which contain the paths of the hooks and their `caBundle`.",
     )
+    team_answers: bool = Field(
+        default=False,
+        description=(
+            "Answer questions about the placements of one namespace as the aggregated API `answers.harbormaster.dev`, "
+            "for teams without rights outside of their namespace. While its APIService is unavailable, the hub deletes "
+            "no namespace."
+        ),
+    )
     webhooks_expected: bool = Field(
         default=False,
         description=(

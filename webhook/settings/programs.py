@@ -66,6 +66,7 @@ _SERVER: Final[Reads] = (
 _RIGHTS: Final = (
     "certificate_secret",
     "webhook_configuration",
+    "team_answers",
     "node_disruption_mode",
     "node_disruption_karpenter_lease",
     "analysis_kinds",

@@ -18,6 +18,7 @@ from prometheus_client.utils import floatToGoString
 from scorer.api.kinds import OUR_KINDS
 from scorer.api.node_class import NODE_CLASSES
 from scorer.profile import Profile
+from webhook.access.front_proxy import GROUP, RESOURCES, VERSION
 from webhook.kube.cache.informer import Freshness
 from webhook.telemetry.process_metrics import ProcessMetrics
 
@@ -82,6 +83,8 @@ API_ROUTES: Final = (
     "/v1/openapi.json",
 )
 """Templates of all ``/v1`` routes."""
+AGGREGATED_ROUTES: Final = tuple(f"/apis/{GROUP}/{VERSION}/namespaces/*/{resource}" for resource in RESOURCES)
+"""Templates of the routes of the aggregated API."""
 FILTERS: Final = tuple(plugin.name for plugin in (*Profile().filters, Profile().spread))
 """Names of all plugins that reject clusters."""
 SURFACES: Final = ("admission", "api", "extender")
@@ -300,7 +303,8 @@ class Metrics(ProcessMetrics):
         for result in ("success", "failure"):
             self.renewals.labels("leaf", result)
         self._api = {
-            route: (self._api_seconds.labels(route), self._api_requests.labels(route, "200")) for route in API_ROUTES
+            route: (self._api_seconds.labels(route), self._api_requests.labels(route, "200"))
+            for route in (*API_ROUTES, *AGGREGATED_ROUTES)
         }
 
     def issued_by(self, issuer: str) -> None:
@@ -343,7 +347,8 @@ class Metrics(ProcessMetrics):
     def watch_bundles(self, reader: Callable[[], Mapping[str, bool]]) -> None:
         """Read from *reader* at scrape time whether the API server trusts the authorities."""
         subject = (
-            "Whether every caBundle of a webhook configuration contains the expected certificate authorities: 1 or 0."
+            "Whether every caBundle of a webhook configuration or of the APIService contains the expected certificate "
+            "authorities: 1 or 0."
         )
         self.registry.register(OfConfigurations("harbormaster_ca_bundle_in_sync", subject, reader))
 

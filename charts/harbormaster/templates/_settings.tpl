@@ -9,6 +9,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_CONNECTIONS" .Values.settings.connections "1000") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDSHAKES_PER_ADDRESS" .Values.settings.handshakesPerAddress "200") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDSHAKE_SECONDS" .Values.settings.handshakeSeconds "3") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_TEAM_ANSWERS" .Values.settings.teamAnswers "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_REPAIR_WEBHOOKS" .Values.settings.repairWebhooks "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_AUTHORITY_LIFE_SECONDS" .Values.settings.authorityLifeSeconds "31536000") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LEAF_LIFE_SECONDS" .Values.settings.leafLifeSeconds "604800") }}

@@ -266,6 +266,8 @@ async def launched(
     authorizer=OWNER,
     access=None,
     client_authorities=None,
+    proxy_authorities=None,
+    front_proxy=None,
     leaves=None,
     tracing=None,
     sign_in=None,
@@ -281,7 +283,7 @@ async def launched(
         admission=context,
         synced=synced,
         now=clock,
-        admittance=admit(authenticator, authorizer, access, sign_in),
+        admittance=admit(authenticator, authorizer, access, sign_in, front_proxy),
     )
     services = replace(services, actions=actions)
     chosen = ServerSettings(**(LISTENERS | settings))
@@ -290,6 +292,7 @@ async def launched(
         chosen,
         leaves=leaves,
         client_authorities=client_authorities,
+        proxy_authorities=proxy_authorities,
         extend=extend,
         tracing=tracing,
         calls=calls,

@@ -1,4 +1,4 @@
-"""As much of an API server as a certificate authority needs: one Secret, two webhook configurations, versions, watches.
+"""As much of an API server as an authority needs: a Secret, configurations, an APIService, versions, watches.
 
 It can break off: `breaking` raises at one request, before it takes effect or after, which is all that a replica can see
 of a crash, its own or the hub's.
@@ -96,7 +96,10 @@ class AuthorityHub:
             known = self.documents[path]
             if body["metadata"].get("resourceVersion") != known["metadata"]["resourceVersion"]:
                 raise ConflictError("another version")
-        if method == "PATCH":
+        if method == "PATCH" and "webhooks" not in body:
+            known = self.documents[path]
+            body = {**known, "spec": {**known["spec"], **body["spec"]}}
+        elif method == "PATCH":
             bundles = {entry["name"]: entry["clientConfig"] for entry in body["webhooks"]}
             body = deepcopy(self.documents[path])
             for entry in body["webhooks"]:

@@ -163,6 +163,7 @@ DEFAULTS = {
     "HARBORMASTER_SKIPPED_NAMESPACES": [],
     "HARBORMASTER_STAGED_RUNS_DEFAULT_STATE": "Initialize",
     "HARBORMASTER_STRICT_OVERRIDES": False,
+    "HARBORMASTER_TEAM_ANSWERS": False,
     "HARBORMASTER_TEMPLATE_DO_NOT_DISRUPT": True,
     "HARBORMASTER_TLS_CA": None,
     "HARBORMASTER_TLS_CERT": None,
@@ -277,6 +278,7 @@ def test_every_program_reads_what_it_has_use_for():
             "HANDOFF_SECRET_FILE",
             "CERTIFICATE_SECRET",
             "WEBHOOK_CONFIGURATION",
+            "TEAM_ANSWERS",
             "NODE_DISRUPTION_MODE",
             "NODE_DISRUPTION_KARPENTER_LEASE",
         )
@@ -303,6 +305,7 @@ def test_every_program_reads_what_it_has_use_for():
         for name in (
             "CERTIFICATE_SECRET",
             "WEBHOOK_CONFIGURATION",
+            "TEAM_ANSWERS",
             "WEBHOOKS_EXPECTED",
             "REPAIR_WEBHOOKS",
             "AUTHORITY_LIFE_SECONDS",

@@ -307,6 +307,7 @@ def _serve_roles(
         hand_off=settings.handoff_secret_file is not None,
         upgrade_orders=optional.upgrade_orders,
         node_pools=optional.node_pools,
+        team_answers=settings.team_answers,
     )
 
 

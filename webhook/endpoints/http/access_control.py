@@ -72,6 +72,7 @@ QUEUE_TIMEOUT_SECONDS: Final = 5.0
 """Maximum time that a token waits for the reviews of earlier tokens from the same address."""
 LONGEST_NAME: Final = 320
 
+NOT_PROXIED: Final = "the request must come from the front proxy of the hub: ask the API server"
 REALM: Final = 'Bearer realm="harbormaster"'
 
 LANES: Final = 16
@@ -128,6 +129,7 @@ class Callers:
         self._authenticator = admittance.authenticator
         self._authorizer = admittance.authorizer
         self._sessions = None if admittance.sign_in is None else admittance.sign_in.sessions
+        self._front_proxy = admittance.front_proxy
         self._now = now
         self._anonymous_extender = settings.extender_allow_anonymous
         self._metrics = metrics
@@ -170,6 +172,33 @@ class Callers:
         request[_CREDENTIAL] = credential
         if surface == "api" and (wait := self._requests.take((caller.username, caller.uid), now)):
             raise self._too_often(surface, f"rate limit of {shown(caller)} exceeded", wait)
+
+    def recognize_proxied(self, request: web.Request) -> None:
+        """Authenticate a request of the aggregated API, for `caller_of`. Only the front proxy may name users.
+
+        No other credentials count. On all other routes, the headers of a front proxy are ignored.
+
+        Raises:
+            ProblemError: The request is not the front proxy's (401), or names no user (401), or too many requests of
+                the user (429).
+        """
+        connection = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+        proxy = None if self._front_proxy is None else self._front_proxy()
+        if connection is None or proxy is None:
+            raise self._stranger("api", NOT_PROXIED)
+        try:
+            subject = CertificateSubject.of_proxy(connection, self._now())
+        except StaleClientError as error:
+            raise self._stranger("api", str(error), headers={"Connection": "close"}) from error
+        if subject is None or not proxy.allows(subject.common_name):
+            raise self._stranger("api", NOT_PROXIED)
+        caller = proxy.user(request.headers)
+        if caller is None:
+            raise self._stranger("api", "the headers of the front proxy must name a user")
+        mark_authenticated(request)
+        request[_CALLER] = caller
+        if wait := self._requests.take((caller.username, caller.uid), asyncio.get_running_loop().time()):
+            raise self._too_often("api", f"rate limit of {shown(caller)} exceeded", wait)
 
     def _by_certificate(self, request: web.Request, surface: Surface) -> UserInfo | None:
         """Return the user in the client certificate, None without a certificate that has a common name.
@@ -316,6 +345,13 @@ class Callers:
         access = PathAccess(verb, route)
         if not await self._may(caller, access):
             self._metrics.rejected(surface, "forbidden")
+            raise ProblemError(Problem.FORBIDDEN, f"{shown(caller)} may not {access}")
+
+    async def authorize_access(self, request: web.Request, access: Access) -> None:
+        """Authorize a request of the aggregated API by the right to its resource. Raises as `authorize`."""
+        caller = caller_of(request)
+        if not await self._may(caller, access):
+            self._metrics.rejected("api", "forbidden")
             raise ProblemError(Problem.FORBIDDEN, f"{shown(caller)} may not {access}")
 
     async def may_read(self, caller: UserInfo, ref: PlacementRef) -> bool:

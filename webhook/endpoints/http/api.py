@@ -19,6 +19,7 @@ from aiohttp import web
 from scorer.api.family import PlacementRef, UnknownObjectError, unknown_placement
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from webhook.access.rights import Access
 from webhook.admission.review import MOST_VALUES, InvalidReviewError, parse_object
 from webhook.answers.questions import InvalidQuestionError
 from webhook.endpoints.http.access_control import PLACEMENT_KINDS, SURFACES, Callers, Surface, caller_of
@@ -33,10 +34,16 @@ from webhook.endpoints.http.bodies import (
 from webhook.endpoints.http.continue_tokens import Continuation
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import ModelT, read_model
-from webhook.endpoints.http.responses import has_json_body, problem_response, request_id
+from webhook.endpoints.http.responses import (
+    AggregatedResource,
+    has_json_body,
+    problem_response,
+    request_id,
+    status_response,
+)
 from webhook.endpoints.http.services import Answers
 from webhook.settings.listener import LimitSettings
-from webhook.telemetry.metrics import API_ROUTES, Metrics
+from webhook.telemetry.metrics import AGGREGATED_ROUTES, API_ROUTES, Metrics
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _READ: Final = frozenset({"GET", "HEAD"})
@@ -56,6 +63,8 @@ class _Endpoint:
     by_session: frozenset[str]
     refused: Callable[[int], object] | None = None
     writes: bool = False
+    aggregated: AggregatedResource | None = None
+    """The resource, if the endpoint is part of the aggregated API."""
 
 
 class Api:
@@ -160,6 +169,17 @@ class Api:
 
         self.app.router.add_route("*", path, self._wrap(endpoint, handle))
 
+    def aggregate(self, path: str, resource: AggregatedResource, handler: Handler) -> None:
+        """Serve *path* to the front proxy of the hub, for the users that it names.
+
+        The right to create the resource in the namespace in *path* is required. Without the name of a resource, *path*
+        is a discovery document, which has no data. Refusals are ``Status`` objects, as for all resources of the hub.
+        """
+        methods = frozenset({"POST"}) if resource.name else _READ
+        template = path.replace("{namespace}", "*")
+        endpoint = _Endpoint(methods, template, "api", bool(resource.name), False, _NONE, aggregated=resource)
+        self.app.router.add_route("*", path, self._wrap(endpoint, handler))
+
     async def require_placement(self, request: web.Request, ref: PlacementRef) -> None:
         """Require that the caller may read a placement. Otherwise the placement is reported as missing.
 
@@ -192,8 +212,9 @@ class Api:
         return ProblemError(Problem.UNAUTHENTICATED, detail)
 
     def _wrap(self, endpoint: "_Endpoint", handler: Handler) -> Handler:
-        route, surface = endpoint.route, endpoint.surface
-        is_api_route = route in API_ROUTES
+        route, surface, aggregated = endpoint.route, endpoint.surface, endpoint.aggregated
+        is_api_route = route in API_ROUTES or route in AGGREGATED_ROUTES
+        refusal = problem_response if aggregated is None else partial(status_response, resource=aggregated)
 
         async def handle(request: web.Request) -> web.StreamResponse:
             loop = asyncio.get_running_loop()
@@ -204,19 +225,17 @@ class Api:
                 await self._admit(request, endpoint)
                 response = await handler(request)
             except ProblemError as error:
-                response = problem_response(request, error)
+                response = refusal(request, error)
             except UnknownObjectError as error:
-                response = problem_response(request, ProblemError(Problem.NOT_FOUND, str(error)))
+                response = refusal(request, ProblemError(Problem.NOT_FOUND, str(error)))
             except InvalidQuestionError as error:
                 mistake = Mistake(error.pointer, "invalid", error.detail)
-                response = problem_response(
-                    request, ProblemError(Problem.VALIDATION_FAILED, error.detail, mistakes=[mistake])
-                )
+                response = refusal(request, ProblemError(Problem.VALIDATION_FAILED, error.detail, mistakes=[mistake]))
             except Exception:  # noqa: BLE001 - a bug: the caller gets an id, the log gets the traceback
                 identity = request_id(request)
                 _log.exception("request failed", extra={"request": identity, "route": route})
                 detail = f"see request {identity} in the log of harbormaster"
-                response = problem_response(request, ProblemError(Problem.INTERNAL, detail, request_id=identity))
+                response = refusal(request, ProblemError(Problem.INTERNAL, detail, request_id=identity))
             finally:
                 self._in_flight[surface] -= 1
             if endpoint.refused is not None and response.status >= HTTPStatus.BAD_REQUEST:
@@ -233,8 +252,12 @@ class Api:
         Raises:
             ProblemError: The request must not proceed, or not now.
         """
-        callers = None if endpoint.open_to_all else self._callers
-        if callers is not None:
+        callers, aggregated = None if endpoint.open_to_all else self._callers, endpoint.aggregated
+        if aggregated is not None:
+            if callers is None:  # without access control, the resources of a namespace would be open to all
+                raise ProblemError(Problem.NOT_FOUND, f"there is no path {request.path[:200]!r}")
+            callers.recognize_proxied(request)
+        elif callers is not None:
             by_session = request.method in endpoint.by_session
             await callers.recognize(request, endpoint.surface, by_session=by_session, writes=endpoint.writes)
         if request.method not in endpoint.methods:
@@ -244,8 +267,12 @@ class Api:
                 f"method {request.method} is not allowed, only {allowed}",
                 headers={"Allow": allowed},
             )
-        if callers is not None:
+        if callers is not None and aggregated is None:
             await callers.authorize(request, endpoint.surface, endpoint.route)
+        elif callers is not None and aggregated is not None and aggregated.name:
+            namespace = request.match_info["namespace"]
+            access = Access("create", aggregated.group, aggregated.name, namespace=namespace)
+            await callers.authorize_access(request, access)
         if endpoint.when_synced and not self.answers.synced():
             raise ProblemError(Problem.NOT_READY, "the caches have not synced yet", retry_after=1)
 

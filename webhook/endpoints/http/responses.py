@@ -9,12 +9,13 @@ import hashlib
 import random
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from webhook.endpoints.http.problems import PROBLEM_JSON, ProblemDetails, ProblemError
+from webhook.endpoints.http.problems import PROBLEM_JSON, Problem, ProblemDetails, ProblemError
 from webhook.kube.transport.serialization import encode
 
 REQUEST_ID: Final = "X-Request-Id"
@@ -104,6 +105,74 @@ def problem_response(request: web.Request, error: ProblemError) -> web.Response:
     if error.retry_after is not None:
         body["retryAfterSeconds"] = error.retry_after
         headers["Retry-After"] = str(error.retry_after)
+    return web.Response(status=problem.status, body=encode(body), headers=headers)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatedResource:
+    """A resource of the aggregated API.
+
+    Args:
+        group: Its API group.
+        name: Its plural. Empty for a discovery document.
+    """
+
+    group: str
+    name: str = ""
+
+
+_REASONS: Final[Mapping[Problem, str]] = {
+    Problem.MALFORMED_REQUEST: "BadRequest",
+    Problem.UNAUTHENTICATED: "Unauthorized",
+    Problem.FORBIDDEN: "Forbidden",
+    Problem.NOT_FOUND: "NotFound",
+    Problem.METHOD_NOT_ALLOWED: "MethodNotAllowed",
+    Problem.REQUEST_TIMEOUT: "Timeout",
+    Problem.CONFLICT: "Conflict",
+    Problem.CONTINUE_EXPIRED: "Expired",
+    Problem.PAYLOAD_TOO_LARGE: "RequestEntityTooLarge",
+    Problem.UNSUPPORTED_MEDIA_TYPE: "UnsupportedMediaType",
+    Problem.VALIDATION_FAILED: "Invalid",
+    Problem.RATE_LIMITED: "TooManyRequests",
+    Problem.INTERNAL: "InternalError",
+    Problem.NOT_READY: "ServiceUnavailable",
+    Problem.DEADLINE_EXCEEDED: "ServiceUnavailable",
+}
+"""Reasons of Kubernetes."""
+
+
+def status_response(request: web.Request, error: ProblemError, resource: AggregatedResource) -> web.Response:
+    """Write *error* as a ``Status`` of Kubernetes, with the members `errors` of problem details for our own clients."""
+    problem = error.problem
+    details: dict[str, object] = {"group": resource.group, "kind": resource.name}
+    headers = {
+        "Content-Type": "application/json",
+        "Cache-Control": "no-store",
+        REQUEST_ID: error.request_id or request_id(request),
+        **error.headers,
+    }
+    mistakes = [
+        {"pointer": mistake.pointer, "code": mistake.code, "detail": mistake.detail} for mistake in error.mistakes
+    ]
+    if mistakes:
+        details["causes"] = [
+            {"reason": "FieldValueInvalid", "field": mistake.pointer, "message": mistake.detail}
+            for mistake in error.mistakes
+        ]
+    if error.retry_after is not None:
+        details["retryAfterSeconds"] = error.retry_after
+        headers["Retry-After"] = str(error.retry_after)
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.detail,
+        "reason": _REASONS[problem],
+        "details": details,
+        "code": int(problem.status),
+        **({"errors": mistakes} if mistakes else {}),
+    }
     return web.Response(status=problem.status, body=encode(body), headers=headers)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from webhook.access.front_proxy import FrontProxy
 from webhook.access.ports import Authenticator, Authorizer
 from webhook.actions.page_actions import PageActions
 from webhook.admission.removals import RemovalReviews
@@ -35,11 +36,14 @@ class Admittance:
         authenticator: Reviews bearer tokens.
         authorizer: Reviews the rights of callers.
         sign_in: Signs users in to the page. None: disabled, callers need a token.
+        front_proxy: Returns the names of the hub's front proxy, None while they are unknown. None: disabled, the server
+            has no aggregated API.
     """
 
     authenticator: Authenticator
     authorizer: Authorizer
     sign_in: SignIn | None = None
+    front_proxy: Callable[[], FrontProxy | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ KEY: Final = "client-ca-file"
 CHECK_SECONDS: Final = 60.0
 READ_SECONDS: Final = 5.0
 
-_CONFIG_MAP_PATH: Final = path_of(KINDS["", "ConfigMap"], "kube-system", CONFIG_MAP)
+CONFIG_MAP_PATH: Final = path_of(KINDS["", "ConfigMap"], "kube-system", CONFIG_MAP)
 
 
 class HubAuthorities:
@@ -115,7 +115,7 @@ class HubAuthorities:
         """
         location = f"ConfigMap kube-system/{CONFIG_MAP}"
         try:
-            document = await self._server.request("GET", _CONFIG_MAP_PATH, seconds=READ_SECONDS)
+            document = await self._server.request("GET", CONFIG_MAP_PATH, seconds=READ_SECONDS)
         except StoreError as error:
             raise CertificateError(f"{location}: {error}") from error
         pem = text_at(document, "data", KEY)

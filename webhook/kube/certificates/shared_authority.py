@@ -31,7 +31,6 @@ from scorer.api.meta import JsonObject, format_time
 from webhook.kube.certificates.authority_secret import AuthoritySecret, StoredLineage
 from webhook.kube.ports import AlreadyExistsError, ConflictError, StoreError
 from webhook.kube.webhook_configurations.ca_bundles import (
-    CONFIGURATIONS,
     CaBundles,
     Registered,
     settle_at_changes,
@@ -199,7 +198,7 @@ class ManagedAuthority:
         A missing configuration has no entry. Before the first read, every value is False.
         """
         if self._lineage is None or self._registered is None:
-            return {kind.kind: False for kind in CONFIGURATIONS}
+            return {kind.kind: False for kind in self._bundles.kinds}
         pem = pem_of(self._lineage.trusted())
         return {kind: registered.is_in_sync(pem) for kind, registered in self._registered.items()}
 
@@ -219,7 +218,7 @@ class ManagedAuthority:
             changed: Called when the leaf may have changed.
         """
         sources: list[Callable[[], AsyncIterator[None]]] = [self._secret.changes]
-        sources += (partial(self._bundles.changes, kind.kind) for kind in CONFIGURATIONS)
+        sources += (partial(self._bundles.changes, kind.kind) for kind in self._bundles.kinds)
 
         async def settle() -> None:
             await self.settle()

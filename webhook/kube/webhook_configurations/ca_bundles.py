@@ -1,7 +1,8 @@
-"""The CA bundles of our two webhook configurations, and the loop that watches objects of the hub.
+"""The CA bundles of our two webhook configurations and of the APIService, and the loop that watches objects of the hub.
 
 The configurations come from a chart or from ``harbormaster webhook-configuration``. We own only the ``caBundle`` of
-each entry and, if a setting enables it, its ``failurePolicy``. Both are patched in place. No configuration is ever
+each entry and, if a setting enables it, its ``failurePolicy``. Both are patched in place. The APIService of the
+aggregated API comes from the chart, if a value enables it. We own only its ``caBundle``. No configuration is ever
 deleted and created again, because no write would be validated in between.
 `webhook.kube.certificates.shared_authority` decides the content of a bundle.
 
@@ -12,6 +13,7 @@ Source: serving.md 4.5.
 
 import asyncio
 import binascii
+import logging
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,25 +22,29 @@ from typing import Final
 from cryptography import x509
 
 from certs.rotation import certificates_in
-from scorer.api.kinds import KINDS
+from scorer.api.kinds import KINDS, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import path_of
-from webhook.kube.ports import NotFoundError, NotServedError, StoreError
-from webhook.kube.transport.serialization import STRATEGIC_MERGE_PATCH
+from webhook.kube.ports import ForbiddenError, NotFoundError, NotServedError, StoreError
+from webhook.kube.transport.serialization import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
 CONFIGURATIONS: Final = tuple(
     KINDS["admissionregistration.k8s.io", kind]
     for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 )
+API_SERVICE_KIND: Final = KINDS["apiregistration.k8s.io", "APIService"]
 MANAGER: Final = "harbormaster-ca"
 WATCH_SECONDS: Final = 60
+_WRITTEN_BY: Final = {"fieldManager": MANAGER}
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """One webhook configuration.
+    """One webhook configuration, or the APIService, which has one entry without a name.
 
     Args:
         document: The configuration.
@@ -59,16 +65,23 @@ class Registered:
 
 
 class CaBundles:
-    """The two configurations of one name.
+    """The two configurations of one name, and the APIService.
 
     Args:
         server: The hub.
-        name: Name of both.
+        name: Name of both configurations.
+        api_service: Name of the APIService. Empty: disabled.
     """
 
-    def __init__(self, server: ApiServer, name: str) -> None:
+    def __init__(self, server: ApiServer, name: str, api_service: str = "") -> None:
         self._server = server
         self.name = name
+        self._api_service = api_service
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of the objects that have a bundle."""
+        return (*CONFIGURATIONS, API_SERVICE_KIND) if self._api_service else CONFIGURATIONS
 
     async def read(self) -> dict[str, Registered]:
         """Return the existing configurations by kind. Raises `webhook.kube.ports.StoreError`."""
@@ -82,9 +95,22 @@ class CaBundles:
                 continue
             entries = dicts_at(document, "webhooks")
             configurations[kind.kind] = Registered(
-                document, {text_at(entry, "name"): _bundle(entry) for entry in entries}
+                document, {text_at(entry, "name"): _bundle(dict_at(entry, "clientConfig")) for entry in entries}
             )
+        if self._api_service:
+            configurations |= await self._read_api_service()
         return configurations
+
+    async def _read_api_service(self) -> dict[str, Registered]:
+        """Return the APIService by kind. Without it, or without rights to it, only teams are affected."""
+        try:
+            document = await self._server.request("GET", path_of(API_SERVICE_KIND, name=self._api_service))
+        except NotServedError:
+            raise
+        except (NotFoundError, ForbiddenError) as error:
+            _log.warning("APIService not read", extra={"apiService": self._api_service, "reason": str(error)})
+            return {}
+        return {API_SERVICE_KIND.kind: Registered(document, {"": _bundle(dict_at(document, "spec"))})}
 
     async def write(self, kind: str, configuration: Registered, pem: bytes) -> None:
         """Set the caBundle of every entry to *pem*, except where it is already equal.
@@ -99,6 +125,12 @@ class CaBundles:
             StoreError: The hub refused, or did not answer.
         """
         bundle = b64encode(pem).decode("ascii")
+        if kind == API_SERVICE_KIND.kind:
+            version = text_at(configuration.document, "metadata", "resourceVersion")
+            patch = {"metadata": {"resourceVersion": version}, "spec": {"caBundle": bundle}}
+            path = path_of(API_SERVICE_KIND, name=self._api_service)
+            await self._server.request("PATCH", path, patch, query=_WRITTEN_BY, content_type=MERGE_PATCH)
+            return
         stale = [name for name, bundle in configuration.bundles.items() if bundle != pem]
         await self._patch(kind, configuration, stale, {"clientConfig": {"caBundle": bundle}})
 
@@ -114,28 +146,29 @@ class CaBundles:
             "webhooks": [{"name": name, **change} for name in names],
         }
         path = path_of(KINDS["admissionregistration.k8s.io", kind], name=self.name)
-        await self._server.request(
-            "PATCH", path, patch, query={"fieldManager": MANAGER}, content_type=STRATEGIC_MERGE_PATCH
-        )
+        await self._server.request("PATCH", path, patch, query=_WRITTEN_BY, content_type=STRATEGIC_MERGE_PATCH)
 
     async def changes(self, kind: str) -> AsyncIterator[None]:
         """Yield immediately, then on every change of one configuration, until the hub ends the watch.
 
         Raises `webhook.kube.ports.StoreError`.
         """
+        is_api_service = kind == API_SERVICE_KIND.kind
+        name = self._api_service if is_api_service else self.name
+        collection = API_SERVICE_KIND if is_api_service else KINDS["admissionregistration.k8s.io", kind]
         query = {
             "watch": "true",
-            "fieldSelector": f"metadata.name={self.name}",
+            "fieldSelector": f"metadata.name={name}",
             "timeoutSeconds": str(WATCH_SECONDS),
         }
         yield
-        async for _ in self._server.watch(path_of(KINDS["admissionregistration.k8s.io", kind]), query):
+        async for _ in self._server.watch(path_of(collection), query):
             yield
 
 
-def _bundle(entry: JsonObject) -> bytes:
+def _bundle(client: JsonObject) -> bytes:
     try:
-        return b64decode(text_at(dict_at(entry, "clientConfig"), "caBundle"), validate=True)
+        return b64decode(text_at(client, "caBundle"), validate=True)
     except (binascii.Error, ValueError):
         return b""
 

@@ -5,17 +5,20 @@ from dataclasses import dataclass, field
 
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 from prometheus_client import CollectorRegistry
 
 from certs.context import CertificateError
 from tests.loopback import on_loopback
 from tests.waiting import until
+from webhook.access.front_proxy import FrontProxy
 from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import MOST_REVIEWED, Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.kube.access import authentication, authorization, reviews
 from webhook.kube.access.authentication import CONFIG_MAP, HubAuthorities, TokenReviewer
 from webhook.kube.access.authorization import HubAccessReviewer
+from webhook.kube.access.front_proxy import HubFrontProxy
 from webhook.kube.access.reviews import ReviewCounts
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.login.connection import Login
@@ -313,6 +316,60 @@ async def test_a_hub_that_does_not_say_is_named_in_the_reason(hub, server, confi
     hub.config_map = config_map
     with pytest.raises(CertificateError, match="kube-system/extension-apiserver-authentication"):
         await HubAuthorities(server).read()
+
+
+PUBLISHED = {
+    "requestheader-client-ca-file": "PEM",
+    "requestheader-allowed-names": '["front-proxy-client"]',
+    "requestheader-username-headers": '["X-User", "X-Remote-User"]',
+    "requestheader-uid-headers": '["X-Remote-Uid"]',
+}
+SENT = (
+    ("X-User", "root"),
+    ("x-remote-user", "tina"),
+    ("X-Remote-Group", "a"),
+    ("x-remote-group", "b"),
+    ("X-Remote-Uid", "7"),
+    ("X-Remote-Extra-Scopes.example.com%2fone", "read"),
+    ("x-remote-extra-scopes.example.com%2Fone", "list"),
+)
+
+
+async def test_the_hub_names_its_front_proxy(hub, server):
+    proxy = HubFrontProxy(server)
+    assert proxy.names() is None
+    hub.config_map = PUBLISHED
+    assert await proxy.read() == b"PEM"
+    names = proxy.names()
+    assert (names.allows("front-proxy-client"), names.allows("another")) == (True, False)
+    user = names.user(CIMultiDict(SENT))
+    assert user == UserInfo("tina", frozenset("ab"), "7")
+    assert user.extra == {"scopes.example.com/one": ("read", "list")}
+    hub.config_map = {"requestheader-client-ca-file": "PEM", "requestheader-allowed-names": "[]"}
+    await proxy.read()
+    assert proxy.names().allows("another"), "as kube-apiserver does without names"
+    assert proxy.names().user(CIMultiDict(SENT)).uid == "", "the hub does not set it, so a client has"
+
+
+@pytest.mark.parametrize("headers", [[], [("X-Remote-User", "")], [("X-Remote-User", "a"), ("X-Remote-User", "b")]])
+def test_headers_that_name_no_user(headers):
+    assert FrontProxy().user(CIMultiDict(headers)) is None
+
+
+@pytest.mark.parametrize(
+    "config_map",
+    [None, {}, {**PUBLISHED, "requestheader-client-ca-file": " "}, {**PUBLISHED, "requestheader-allowed-names": "X"}],
+)
+async def test_a_front_proxy_that_is_unknown_is_a_reason(hub, server, config_map):
+    proxy = HubFrontProxy(server)
+    hub.config_map = config_map
+    with pytest.raises(CertificateError, match="kube-system/extension-apiserver-authentication"):
+        await proxy.read()
+    assert proxy.names() is None
+
+
+def test_a_user_with_more_groups_than_any_has_is_refused():
+    assert FrontProxy().user(CIMultiDict([("X-Remote-User", "a"), *[("X-Remote-Group", "g")] * 1001])) is None
 
 
 async def test_more_rights_than_any_placement_needs_are_not_asked_about(hub, access_reviewer):

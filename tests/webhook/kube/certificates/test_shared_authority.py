@@ -15,11 +15,12 @@ from certs.rotation import Lineage, certificates_in
 from scorer.api.event import Event
 from tests.waiting import until
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub
+from webhook.access.front_proxy import API_SERVICE
 from webhook.kube.certificates.authority_secret import AuthoritySecret
 from webhook.kube.certificates.shared_authority import SETTLING, CertificateProfile, ManagedAuthority
 from webhook.kube.client.paths import path_of
-from webhook.kube.ports import ForbiddenError, StoreError
-from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, CaBundles
+from webhook.kube.ports import ForbiddenError, StoreError, UnavailableError
+from webhook.kube.webhook_configurations.ca_bundles import API_SERVICE_KIND, CONFIGURATIONS, CaBundles
 from webhook.runtime.clock import utc_now
 
 NAME = "harbormaster.quay.svc"
@@ -40,13 +41,13 @@ class Clock:
 class Replica:
     """A `ManagedAuthority` and the leaf that its server shows."""
 
-    def __init__(self, hub: AuthorityHub, clock: Clock) -> None:
+    def __init__(self, hub: AuthorityHub, clock: Clock, api_service: str = "") -> None:
         self.clock = clock
         self.counted: list[str] = []
         self.told: list[tuple[dict, Event]] = []
         self.kept = ManagedAuthority(
             AuthoritySecret(hub, "quay", "ca"),
-            CaBundles(hub, "hooks"),
+            CaBundles(hub, "hooks", api_service),
             CertificateProfile((NAME,), ()),
             clock,
             check_seconds=0.01,
@@ -460,3 +461,46 @@ async def test_it_keeps_following_the_hub(hub, start):
     finally:
         keeping.cancel()
         await asyncio.wait([keeping])
+
+
+SERVICE = path_of(API_SERVICE_KIND, name=API_SERVICE)
+
+
+async def test_the_api_service_trusts_what_the_hooks_trust(hub, clock):
+    hub.put(SERVICE, {"metadata": {"name": API_SERVICE}, "spec": {"versionPriority": 15}})
+    replica = Replica(hub, clock, API_SERVICE)
+    await replica.settle()
+    spec = hub.documents[SERVICE]["spec"]
+    assert {certificates_in(b64decode(spec["caBundle"])), *bundles(hub)} == {bundles(hub)[0]}
+    assert spec["versionPriority"] == 15
+    assert replica.kept.bundles_in_sync()["APIService"]
+    assert not replica.kept.bundle_problem()
+    written = list(hub.writes)
+    await replica.settle()
+    assert hub.writes == written
+    hub.put(SERVICE, {"metadata": {"name": API_SERVICE}, "spec": {}})
+    await replica.settle()
+    assert hub.documents[SERVICE]["spec"]["caBundle"] == spec["caBundle"]
+
+
+async def test_an_authority_is_not_served_before_the_api_service_trusts_it(hub, clock):
+    hub.put(SERVICE, {"metadata": {"name": API_SERVICE}, "spec": {}})
+    replica = Replica(hub, clock, API_SERVICE)
+    await replica.settle()
+    clock.now = DUE
+    hub.refusal = {"apiservices": UnavailableError("away")}
+    with suppress(StoreError):
+        await replica.kept.settle()
+    clock.now += SETTLING
+    replica.renew()
+    trusted = certificates_in(b64decode(hub.documents[SERVICE]["spec"]["caBundle"]))
+    assert is_accepted(replica, trusted, clock.now)
+
+
+@pytest.mark.parametrize("refusal", [None, ForbiddenError("no such right")], ids=["missing", "forbidden"])
+async def test_without_the_api_service_the_hooks_are_served_as_ever(hub, clock, refusal):
+    hub.refusal = {"apiservices": refusal} if refusal else {}
+    replica = Replica(hub, clock, API_SERVICE)
+    await replica.settle()
+    assert is_called(hub, replica, clock.now)
+    assert "APIService" not in replica.kept.bundles_in_sync()

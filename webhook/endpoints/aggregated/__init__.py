@@ -1,0 +1,1 @@
+"""The aggregated API: answers of ``/v1`` about one namespace, which the API server of the hub proxies."""
