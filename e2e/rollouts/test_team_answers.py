@@ -13,10 +13,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 import yaml
+from click.testing import Result
 
 from e2e.controlplane.client_certificate import issue_client_certificate
 from e2e.controlplane.cluster import FRONT_PROXY, Cluster, JsonObject
-from e2e.controlplane.printed import printed_with
+from e2e.controlplane.printed import called_with, printed_with
 from e2e.controlplane.process import PATIENCE, free_port
 from e2e.controlplane.service import Service
 from e2e.fleet.bed import MEMBERS, Fleet
@@ -220,6 +221,60 @@ def test_a_team_asks_about_its_placements(team, scene):
 def decided(team: Team) -> bool:
     status, history = team.answer("histories", type=["Decision"])
     return status == 200 and any(item["object"]["name"] == "web" for item in history["items"])
+
+
+PLACEMENT = f"rp/{HOME}/web"
+NOTE = f"note: answered by harbormaster serve for namespace {HOME}"
+
+
+def test_the_commands_of_the_page_work_with_its_role(team, scene, tmp_path):
+    """Neither the ServiceAccount nor the user may read members, placements of others, or the record of the history."""
+    file = tmp_path / "placement.yaml"
+    file.write_text(yaml.safe_dump(own_placement()), encoding="utf-8")
+    for document in (WEB, SERVICE):
+        assert team.ask("POST", path_of(kind_of(document), HOME), document)[0] == 201
+
+    def call(*words: str, code: int = 0) -> Result:
+        done = called_with({}, *words, "--kubeconfig", str(team.kubeconfig))
+        assert done.exit_code == code, (words, done.output)
+        return done
+
+    planned = call("plan", "-f", str(file), code=2)
+    assert (PLACEMENT in planned.stdout, NOTE in planned.stderr) == (True, True), planned.output
+    assert "+kind: ResourcePlacement" in call("diff", "-f", str(file), code=1).stdout
+    call("apply", "-f", str(file))
+    scene.remember(own_placement())
+
+    def state() -> str:
+        _, found = team.ask("GET", path_of(RESOURCE_PLACEMENT, HOME, "web"))
+        scheduled = condition_of(found, "ResourcePlacementScheduled")
+        return "" if scheduled.get("status") == "True" else f"not scheduled: {found.get('status')}"
+
+    wait_until("the placement is scheduled", state)
+    assert "web" in call("get", "rp", "web", "-n", HOME).stdout
+    assert "Scheduled" in call("describe", "rp", "web", "-n", HOME).stdout
+    explained = call("explain", PLACEMENT)
+    assert all(member in explained.stdout for member in MEMBERS)
+    assert NOTE in explained.stderr
+    assert MEMBERS[0] in call("explain", PLACEMENT, MEMBERS[0]).stdout
+    assert call("explain", PLACEMENT, "--runs").stdout
+    assert "nothing" not in call("plan", "--delete", PLACEMENT, code=2).stdout
+    tree = call("tree", PLACEMENT)
+    assert "web" in tree.stdout
+    assert "the tree omits works.placement.kubernetes-fleet.io: you may not list them" in tree.stderr
+    wait_until("the history has it", lambda: "" if decided(team) else "no decision")
+    for words in (("-n", HOME), (PLACEMENT,), ("rp", "web", "-n", HOME, "--type", "Decision", "--since", "1h")):
+        shown_entries = call("history", *words)
+        assert "ResourcePlacement kiosk/web" in shown_entries.stdout, shown_entries.output
+        assert NOTE in shown_entries.stderr
+
+
+def test_the_error_names_what_is_missing(team, platform, server):
+    """The team may not ask about another namespace, and nobody about a namespace that a placement does not have."""
+    done = called_with({}, "explain", f"rp/{ELSEWHERE}/theirs", "--kubeconfig", str(team.kubeconfig))
+    assert (done.exit_code, "you may not create explanations.answers.harbormaster.dev" in done.stderr) == (1, True)
+    done = called_with({}, "explain", "crp/namespace-kiosk", "--kubeconfig", str(team.kubeconfig))
+    assert (done.exit_code, "cannot list resource" in done.stderr, "server" in done.stdout) == (1, True, False)
 
 
 def test_and_about_nothing_else(team):

@@ -1,7 +1,8 @@
 """Answers to the questions of commands: from the hub of ``up``, or computed here from readable objects of the hub.
 
 The hub of ``up`` answers below ``/v1``. Any other hub only stores objects, so this process runs the advisors, planners
-and gates of `harbormaster serve` (`webhook.processes.own_answers`).
+and gates of `harbormaster serve` (`webhook.processes.own_answers`). If the user may not read enough of the hub, its
+server answers about one namespace (`webhook.cli.hub.team_answers`).
 """
 
 import os
@@ -160,9 +161,9 @@ async def answers_of(client: Client) -> AsyncIterator[HubAnswers]:
         yield ServedAnswers(client)
         return
     from scorer.api.family import UnknownObjectError
+    from webhook.cli.hub.team_answers import OwnOrTeamAnswers
     from webhook.endpoints.http.problems import Problem, ProblemError
     from webhook.processes.hub_reading import NotReadableError
-    from webhook.processes.own_answers import OwnAnswers
     from webhook.settings.answers import AnswerSettings
     from webhook.settings.environment import SettingsError
     from webhook.telemetry.logs import configure
@@ -170,7 +171,7 @@ async def answers_of(client: Client) -> AsyncIterator[HubAnswers]:
     configure("text", "error")  # the cache's log messages are for servers, not for users of a command
     try:
         settings = AnswerSettings.read(os.environ)
-        async with OwnAnswers(client.object_requests(), settings, _note_unread) as answers:
+        async with OwnOrTeamAnswers(client, settings, _note_unread) as answers:
             yield answers
     except SettingsError as error:
         raise UserError(str(error)) from error

@@ -10,15 +10,16 @@ import click
 
 from scorer.api.kinds import CONFIG_MAP, Kind
 from scorer.api.unstructured.documents import dicts_at
-from scorer.api.unstructured.json_object import format_time
+from scorer.api.unstructured.json_object import JsonObject, dump_json, format_time
+from webhook.access.front_proxy import HISTORIES
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.client import Client, ResourcePath
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.resource_arguments import ResourceArgument, parse_resources
 from webhook.cli.options.base import grouped, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
 from webhook.cli.text.output import print_document, print_table, with_urls
-from webhook.history.entry import EntryType, RecordEntry
+from webhook.history.entry import EntryType, RecordEntry, read_entry
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, HistoryPage, Query, find, words_of
 from webhook.history.record import LABEL, LABELS
 from webhook.runtime.clock import utc_now
@@ -28,7 +29,8 @@ HELP: Final = """Show past decisions, rollouts, user actions, refusals and gate 
 
 The loop and the servers record their actions for some days in ConfigMaps in the namespace of the installation
 (HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Any user who may read these ConfigMaps sees everything.
-Entries of the last seconds may be missing.
+Entries of the last seconds may be missing. For a user who may not, the server shows the entries of one namespace: that
+of -n, or of the kubeconfig's context.
 
 Without KIND, shows the entries of all objects. The table ends with the latest entry, -o json starts with it. Types are
 Decision (clusters that a placement gained and lost), Rollout (of placements and runs), Action (a user created, changed
@@ -55,6 +57,7 @@ Exit codes:
   0  shown (even if nothing matches)
   1  an error, such as an unknown kind, or an unreachable hub
 """
+_FORBIDDEN: Final = 403
 HEADERS: Final = ("LAST", "TYPE", "OBJECT", "REASON", "BY", "MESSAGE")
 
 
@@ -143,7 +146,12 @@ async def _history(hub: HubOptions, words: Sequence[str], choice: _HistoryFilter
             namespace = argument.place(choice.namespace, client.namespace).namespace or ""
         else:
             namespace = choice.namespace or ""
-        documents = dicts_at(await client.list(ResourcePath(CONFIG_MAP, own), f"{LABEL}={LABELS[LABEL]}"), "items")
+        try:
+            documents = dicts_at(await client.list(ResourcePath(CONFIG_MAP, own), f"{LABEL}={LABELS[LABEL]}"), "items")
+        except HubRefusedError as error:
+            if error.code != _FORBIDDEN:
+                raise
+            return await _of_namespace(client, namespace or client.namespace, argument, choice, output, error)
     kind: Kind | None = argument.kind if argument else None
     query = Query(
         types=frozenset(EntryType(word) for word in choice.types),
@@ -157,6 +165,37 @@ async def _history(hub: HubOptions, words: Sequence[str], choice: _HistoryFilter
         limit=choice.limit,
     )
     _show(find(documents, (), query), output, own, is_kept=bool(documents))
+    return 0
+
+
+async def _of_namespace(
+    client: Client,
+    namespace: str,
+    argument: ResourceArgument | None,
+    choice: _HistoryFilter,
+    output: str,
+    refusal: HubRefusedError,
+) -> int:
+    """Show the history of one namespace, from the server of the hub: the user may not read the record."""
+    from webhook.cli.hub.team_answers import NotOfferedError, ask_about_namespace
+
+    question: JsonObject = {"type": list(choice.types), "reason": choice.reason, "by": choice.by, "limit": choice.limit}
+    if choice.q:
+        question["q"] = choice.q
+    if argument is not None:
+        question |= {"kind": argument.kind.kind, "name": argument.name}
+    if choice.since is not None:
+        question["since"] = format_time(utc_now() - choice.since)
+    try:
+        answer = await ask_about_namespace(client, HISTORIES, namespace, question)
+    except NotOfferedError as error:
+        raise UserError(f"{refusal.lines()[0]}. {error}") from refusal
+    entries = [read_entry(dump_json(item).decode()) for item in dicts_at(answer, "items")]
+    found = tuple(entry for entry in entries if entry is not None)
+    page = HistoryPage(found, bool(answer.get("more")), int(answer.get("unreadable") or 0) + len(entries) - len(found))
+    _show(page, output, namespace, is_kept=True)
+    if not answer.get("kept"):
+        complain("the hub keeps no history")
     return 0
 
 

@@ -14,7 +14,7 @@ from scorer.api.meta import parse_time
 from scorer.api.values.quoting import quote
 from webhook.endpoints.http.request_models import PlacementModel, RequestModel
 from webhook.history.entry import EntryType
-from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place
+from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place, words_of
 
 _Text = Annotated[str, Field(max_length=253)]
 
@@ -33,6 +33,8 @@ class HistoryModel(RequestModel):
     name: _Text = ""
     reason: _Text = ""
     by: Annotated[str, Field(max_length=320)] = ""
+    id: _Text = ""
+    q: Annotated[str, Field(max_length=1024)] = ""
     since: Annotated[str, Field(max_length=64)] = ""
     before: Annotated[str, Field(max_length=64)] = ""
     continue_: Annotated[str, Field(alias="continue", max_length=512)] = ""
@@ -74,6 +76,8 @@ class HistoryModel(RequestModel):
             name=self.name,
             reason=self.reason,
             by=self.by,
+            id=self.id,
+            words=words_of(self.q),
             since=_instant(self.since),
             before=_instant(self.before),
             after=_place(self.continue_),

@@ -340,5 +340,6 @@ async def test_the_history_is_that_of_the_namespace(serve, recorded, monkeypatch
         assert [each["message"] for each in (await ask("histories", kind="ResourceOverride")).json["items"]] == [
             "ours too"
         ]
+        assert [each["message"] for each in (await ask("histories", q="jane TOO")).json["items"]] == ["ours too"]
         for wrong in ({"type": ["Nonsense"]}, {"since": "yesterday"}, {"continue": "x"}, {"namespaces": ["dock"]}):
             assert_status(await ask("histories", **wrong), 422, "Invalid")
