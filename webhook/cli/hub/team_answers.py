@@ -3,7 +3,7 @@
 The API server proxies the question to `harbormaster serve` with the user that it has authenticated, so any kubeconfig
 will do. The platform team decides whether the hub has this API.
 
-Source: docs/specifications/serving.md 3.5.
+Source: docs/specifications/serving.md 3.6.
 """
 
 from collections.abc import Callable, Sequence
