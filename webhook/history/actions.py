@@ -6,6 +6,7 @@ it. Each function compares two versions of an object, and does no more for the w
 Source: upgrade-runs.md 9 and 10.2; staged-updates.md 6.2; removal.md 10.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC
@@ -23,16 +24,18 @@ from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
     dicts_at,
+    generation_of,
     has_current_status,
     is_deleting,
     name_of,
     namespace_of,
     spec_of,
     text_at,
+    uid_of,
 )
 from scorer.api.values.quoting import quote
 from scorer.rollout.confirmation.digests import Confirmation
-from webhook.history.entry import InvolvedObject
+from webhook.history.entry import ID_CHARACTERS, InvolvedObject
 
 MOST_FIELDS: Final = 3
 """Maximum number of changed fields in the message of a change."""
@@ -89,6 +92,20 @@ class AcceptedWrite:
         subresource, actions = _ACTIONS.get(group_kind(present), ("", None))
         if actions is not None and subresource == self.subresource:
             yield from actions(self.document, self.old)
+
+    def id_of(self, action: UserAction, by: str) -> str:
+        """Return the id of an action, equal each time the write is reviewed. Empty: it must get a unique one.
+
+        After a conflict with a write of a controller, the API server repeats a patch and its review, perhaps by another
+        replica: the object then has another resource version, but the same generation. Ids of one object sort by age.
+        """
+        if action.reason is ActionReason.CONFIRMATION_CHANGED:  # an annotation does not change the generation
+            return ""
+        uid = uid_of(self.old or self.document or {})
+        words = hashlib.sha256(repr((uid, action, by)).encode(errors="replace")).hexdigest()
+        subject = hashlib.sha256(uid.encode(errors="replace")).hexdigest()
+        generation = generation_of(self.old) if self.old is not None else 0
+        return f"{subject[:8]}-{generation:010}-{words[:10]}"[:ID_CHARACTERS] if uid else ""
 
 
 _Actions = Callable[[JsonObject | None, JsonObject | None], Iterator[UserAction]]

@@ -84,7 +84,8 @@ class HistoryService:
         """
         if self._writer is not None:
             for action in write.actions():
-                self._writer.note(EntryType.ACTION, action.about, action.reason, action.message, by)
+                about, reason, message = action
+                self._writer.note(EntryType.ACTION, about, reason, message, by, once=write.id_of(action, by))
 
     def is_own_account(self, user: str) -> bool:
         """Return whether *user* is a service account in the namespace of the installation."""

@@ -109,13 +109,19 @@ class HistoryWriter:
         """Bytes written since retention was last enforced."""
         self._trouble = ""
 
-    def note(self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "") -> None:
+    def note(
+        self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "", *, once: str = ""
+    ) -> None:
         """Buffer an entry, timestamped now.
 
         A repetition with equal arguments is only counted, because admission waits for this call. `_settle` adds it to
-        its entry.
+        its entry. With *once*, the id of the entry, a repetition is ignored. Readers ignore those of other processes.
         """
         now, words = self._now(), (kind, about, reason, message, by)
+        if once:
+            if (once,) not in self._waiting:
+                self._add((once,), entry(now, kind, about, reason, message, by).named(once))
+            return
         if (repetition := self._repetitions.get(words)) is not None:
             repetition.times += 1
             repetition.last = now
@@ -159,8 +165,13 @@ class HistoryWriter:
         cached = self._waiting.get(record.identity)
         if cached is not None:
             self._waiting[record.identity] = cached.repeated(record.time)
-        elif len(self._waiting) < MOST_WAITING and self._of_user[record.by] < MOST_OF_USER:
-            self._waiting[record.identity] = self._with_id(record)
+        else:
+            self._add(record.identity, record)
+
+    def _add(self, identity: tuple[object, ...], record: RecordEntry) -> None:
+        """Buffer an entry within the limits. One without an id gets one."""
+        if len(self._waiting) < MOST_WAITING and self._of_user[record.by] < MOST_OF_USER:
+            self._waiting[identity] = record if record.id else self._with_id(record)
             self._of_user[record.by] += bool(record.by)
         else:
             self._dropped += 1

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from tests.webhook.history.recording import ABOUT, hub, refuse
+from webhook.history.actions import AcceptedWrite
 from webhook.history.entry import EntryType
 from webhook.history.query import Query
 from webhook.history.service import POLL_INTERVAL, HistoryService
@@ -45,6 +46,41 @@ async def test_a_clock_that_is_set_back_does_not_keep_an_old_answer():
         await other.flush()
         it.now -= timedelta(days=1)
         assert await messages(own) == {"theirs"}
+
+
+def stopping(generation, version="1"):
+    """The write that stops a run, which has another resource version each time the API server retries it."""
+    metadata = {"name": "web-1", "uid": "u", "generation": generation, "resourceVersion": version}
+    head = {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterStagedUpdateRun", "metadata": metadata}
+    return AcceptedWrite(head | {"spec": {"state": "Stop"}}, head | {"spec": {"state": "Run"}})
+
+
+async def test_a_write_that_is_reviewed_again_after_a_conflict_is_one_action():
+    """Even if another replica reviews it, or the first review is on record by then."""
+    async with hub() as it:
+        first, second = it.writer("a"), it.writer("b")
+        own, other = desk(it, first), desk(it, second)
+        own.note_write(stopping(1), "jane")
+        own.note_write(stopping(1, "2"), "jane")
+        await first.flush()
+        own.note_write(stopping(1, "3"), "jane")
+        other.note_write(stopping(1, "4"), "jane")
+        await second.flush()
+        it.now += timedelta(minutes=1)
+        assert [(entry.reason, entry.count) for entry in (await own.find(Query())).entries] == [("RunStopped", 1)]
+        own.note_write(stopping(3), "jane")
+        own.note_write(stopping(3), "bob")
+        assert len((await own.find(Query())).entries) == 3
+
+
+async def test_actions_within_a_second_are_in_order():
+    async with hub() as it:
+        own = desk(it, it.writer())
+        own.note_write(AcceptedWrite(stopping(1).old), "user-00")
+        for generation in range(1, 30):
+            own.note_write(stopping(generation), f"user-{generation:02}")
+        found = [entry.by for entry in (await own.find(Query())).entries]
+        assert found == sorted(found, reverse=True)
 
 
 async def test_nothing_is_kept_where_nothing_is_to_be_kept():
