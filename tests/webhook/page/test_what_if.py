@@ -132,3 +132,21 @@ async def test_the_loss_of_a_cluster_has_a_link(hub: FixtureHub, open_page: Open
     await expect_address(page, "#cluster/bravelion?lost=true")
     await page.reload()
     await expect(page.locator("#cluster-panel .whatif-result p.callout")).to_be_visible()
+
+
+async def test_a_linked_answer_is_shown_from_its_heading(hub: FixtureHub, open_page: Opener) -> None:
+    """Not behind the bar that remains at the top, even if the answer is longer than the screen."""
+    hub.plan = plan()
+    opened = await open_page("placement/crp/payments", sized=True)
+    page = opened.page
+    await page.set_viewport_size({"width": 1280, "height": 300})
+    await page.goto(f"{opened.address}/#placement/crp/payments?lost=bravelion")
+    await page.wait_for_function(
+        """() => {
+          const headings = [...document.querySelectorAll("#placement-panel h3")];
+          const heading = headings.find((one) => one.innerText === "What if");
+          const bar = document.querySelector(".bar").getBoundingClientRect();
+          const { top } = heading?.getBoundingClientRect() ?? { top: -1 };
+          return document.querySelector(".whatif-result p.callout") && top >= bar.bottom && top < innerHeight;
+        }"""
+    )
