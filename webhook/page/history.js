@@ -153,7 +153,7 @@ export class HistoryView {
     this.note = h("p", { class: "quiet", hidden: true });
     this.more = h("button", { type: "button", class: "more", hidden: true, onclick: () => this.older() }, "Show older entries");
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
-    this.scope = h("p", { class: "quiet log-scope" }, "Actions are recorded when admission accepts them. Refusals by the schema or CEL rules of a CustomResourceDefinition are not listed: the API server refuses those writes before it calls harbormaster.");
+    this.scope = h("p", { class: "quiet log-scope" }, "Entries about kinds that you may not list are not shown. Actions are recorded when admission accepts them. Refusals by the schema or CEL rules of a CustomResourceDefinition are not listed: the API server refuses those writes before it calls harbormaster.");
   }
 
   /** What to ask the server for: the first page of what the address filters. */

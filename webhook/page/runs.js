@@ -1,7 +1,7 @@
 /** Staged updates and upgrades: the list, and one run with what it waits for and its timeline. */
 
 import { actionButton, runTarget, showActions } from "./actions.js";
-import { beside, href } from "./address.js";
+import { beside, href, timelineOf } from "./address.js";
 import { serverNow, ticking } from "./clock.js";
 import { command } from "./commands.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
@@ -210,6 +210,7 @@ export class RunView {
     this.actions = h("p", { class: "actions", hidden: true });
     this.timeline = new Timeline({ firstRows });
     this.quiet = h("p", { class: "quiet" }, "Loading the run…");
+    this.entries = h("p", { class: "own-runs" });
   }
 
   /** There is no such run. */
@@ -229,11 +230,12 @@ export class RunView {
       this.timeline.element.hidden = true;
       this.quiet.hidden = false;
     }
-    if (isNews(this.body, "run")) this.body.replaceChildren(this.why, this.waits, this.actions, this.quiet, this.timeline.element);
+    if (isNews(this.body, "run")) this.body.replaceChildren(this.why, this.waits, this.actions, this.quiet, this.timeline.element, this.entries);
     say(this.title, fullName(run));
     this.drawSub(run);
     this.json.hidden = false;
     this.json.href = runPath(run.ref);
+    if (isNews(this.entries, run.ref)) this.entries.replaceChildren(h("a", { href: timelineOf(run.ref) }, "Who started, approved and stopped it"));
     const why = [run.why, run.rejected && `rejected: ${run.rejected}`].filter(Boolean).join("; ");
     this.why.hidden = !why;
     this.why.className = `callout ${tone(run.state)}`;

@@ -195,6 +195,20 @@ async def test_steps_of_rollouts_are_shown_on_demand(hub: FixtureHub, open_page:
     await expect(shown(page)).to_have_count(1)
 
 
+async def test_a_run_and_a_placement_lead_to_their_entries(hub: FixtureHub, open_page: Opener) -> None:
+    hub.runs = sample_runs()
+    hub.log = [entry(1, **APPROVED), entry(2)]
+    page = (await open_page("runs/sur/shop/cart-1")).page
+    await page.get_by_role("link", name="Who started, approved and stopped it").click()
+    await expect_address(page, "#timeline?kind=StagedUpdateRun&ns=shop&name=cart-1")
+    await expect(page.locator("#history-body .pill")).to_have_text(["approved"])
+    await page.goto(page.url.partition("#")[0] + "#placement/rp/shop/cart")
+    link = page.locator(".decisions a", has_text="Timeline of this placement")
+    await page.route("**/v1/placements/rp/shop/cart/runs", lambda route: route.fulfill(json={"items": []}))
+    await page.get_by_text("Earlier decisions").click()
+    await expect(link).to_have_attribute("href", "#timeline?kind=ResourcePlacement&ns=shop&name=cart")
+
+
 async def test_an_empty_timeline_says_so(hub: FixtureHub, open_page: Opener) -> None:
     page = (await open_page("timeline")).page
     await expect(page.locator("#history-body")).to_contain_text("Nothing has happened yet.")
