@@ -12,7 +12,7 @@ from scorer.api.conditions import TRUE, make_condition
 from scorer.api.family import family_in
 from scorer.api.meta import JsonObject
 from scorer.api.names import REJECTED
-from scorer.api.placement.staged_update import RunState
+from scorer.api.placement.staged_update import APPROVED_BY_USER, RunState
 from scorer.api.unstructured.documents import (
     conditions_of,
     generation_of,
@@ -27,7 +27,6 @@ from scorer.staged_update.approval.requests import ACCEPTED, APPROVED
 from scorer.staged_update.phase import RunPhase, RunSituation, RunWait, RunWaitKind, stages_of
 from scorer.staged_update.record import REQUEST_APPROVED, stage_name, status, tasks_of
 
-APPROVED_BY_USER: Final = "ApprovedByUser"
 _LONGEST_MESSAGE: Final = 32768
 
 

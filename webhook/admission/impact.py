@@ -11,7 +11,7 @@ Source: scheduling.md 4, 14 to 16.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
@@ -19,15 +19,15 @@ from scorer.api.meta import JsonObject, json_equal
 from scorer.api.placement.placement import PlacementPolicy
 from scorer.api.unstructured.documents import dict_at, dicts_at, name_of, namespace_of
 from scorer.api.values.quoting import format_count
-from scorer.fleet import Fleet
-from scorer.placement.binding_plan import BrokenBindingError
-from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import canonical_policy
 from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
 from webhook.validation.framework.relations import children, cluster_of, family_of, holds_cluster
 from webhook.validation.live.check import LiveCheck, with_names
 from webhook.validation.placement.rules import POLICY, SELECTORS
+
+if TYPE_CHECKING:
+    from scorer.fleet import Fleet
 
 RULE: Final = "X-26"
 
@@ -112,6 +112,9 @@ def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
     Raises:
         UnknownStateError: An input of the decision is unknown or malformed.
     """
+    from scorer.placement.binding_plan import BrokenBindingError  # the engine, which a command on files does not need
+    from scorer.placement.plan_document import decide
+
     family, name, namespace = family_of(document), name_of(document), namespace_of(document)
     bindings = children(family.binding, name, namespace, context)
     snapshots = children(family.policy_snapshot, name, namespace, context)
@@ -150,7 +153,7 @@ def _policy_of(document: JsonObject) -> JsonObject | None:
     return policy if isinstance(policy, dict) else None
 
 
-def _stays_in_fleet(name: str, fleet: Fleet) -> bool:
+def _stays_in_fleet(name: str, fleet: "Fleet") -> bool:
     member = fleet.member(name)
     return member is not None and member.metadata.deletion_timestamp is None
 

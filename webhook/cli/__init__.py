@@ -8,23 +8,23 @@ from collections.abc import Sequence
 
 def complete() -> None:
     """Print what can follow the words that kubectl hands to ``kubectl_complete-harbormaster``, and exit."""
-    from webhook.cli.process import exit_on_signal, leave_none, open_closed_streams
+    from webhook.cli.process import ending_quickly, prepare
 
-    leave_none()
-    exit_on_signal()
-    open_closed_streams()
-    from webhook.cli.completion import print_for_kubectl
+    prepare()
+    with ending_quickly():
+        from webhook.cli.completion import print_for_kubectl
 
-    print_for_kubectl()
+        print_for_kubectl()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program and exit. *arguments* default to those of the process."""
-    from webhook.cli.process import exit_on_signal, leave_none, open_closed_streams
+    """Run the program and exit. *arguments* default to those of the process, which the call then ends."""
+    from webhook.cli.process import ending_quickly, prepare
 
-    leave_none()
-    exit_on_signal()
-    open_closed_streams()
+    prepare()
     from webhook.cli.root import root
 
-    root.main(arguments)
+    if arguments is not None:
+        root.main(arguments)
+    with ending_quickly():
+        root.main()

@@ -1,4 +1,4 @@
-"""The process before a command is parsed: signal handlers, the limit of core dumps, and its name under kubectl.
+"""The process around a command: signal handlers, the limit of core dumps, its name under kubectl, and its end.
 
 While Python imports a command, and while the command only computes, no clean-up is needed: Ctrl-C terminates the
 process immediately, without output. A KeyboardInterrupt during an import would show a traceback, and some libraries
@@ -11,9 +11,13 @@ process would run until its grace period expires.
 A core dump would hold private keys and tokens, and outlive both. The limit is set first, because the key of the
 authority is in memory by the time a server listens.
 
+At its end, the process exits without freeing its objects one by one, which takes a fifth of the CPU time of a short
+command.
+
 Source: serving.md 1.14; serving.md 8, "CA key theft"; Linux ``fs/coredump.c``.
 """
 
+import atexit
 import os
 import resource
 import signal
@@ -23,11 +27,52 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import IO, Final
 
+from webhook.processes.garbage import collect_rarely
+
 KUBECTL: Final = "kubectl "
 """Prefix of the program's name when users call it through kubectl."""
 
 INTERRUPTED: Final = 130
 """The exit code of an interrupted command, as in shells: 128 + SIGINT."""
+
+_OF_LIBRARIES: Final = {
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",  # otherwise it reads the metadata of every installed distribution
+    "OPENBLAS_NUM_THREADS": "1",  # otherwise numpy starts a thread per core, for linear algebra that we do not use
+}
+"""Environment variables that make libraries load faster. Values of the user take precedence."""
+
+
+def prepare() -> None:
+    """Set up the process. Call it before anything else is imported."""
+    leave_none()
+    exit_on_signal()
+    open_closed_streams()
+    collect_rarely()
+    for name, value in _OF_LIBRARIES.items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def ending_quickly() -> Iterator[None]:
+    """End the process where the block exits, without freeing its objects. Exit functions are still called.
+
+    If other threads are running, if a standard stream cannot be written to, or under a profiler or debugger, Python
+    ends the process as usual.
+    """
+    try:
+        yield
+    except SystemExit as end:
+        from threading import active_count  # most commands have loaded it by now
+
+        if not isinstance(end.code, int) or active_count() > 1 or sys.getprofile() or sys.gettrace():
+            raise
+        atexit._run_exitfuncs()  # os._exit does not call them
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            raise end from None
+        os._exit(end.code)
 
 
 def exit_on_signal() -> None:

@@ -19,7 +19,6 @@ from click.shell_completion import CompletionItem
 
 from webhook.cli.errors import UserError, complain
 from webhook.cli.process import INTERRUPTED, KUBECTL, discard
-from webhook.processes.garbage import collect_rarely
 from webhook.runtime.distribution import DISTRIBUTION
 
 PLUGIN: Final = "kubectl-"
@@ -163,7 +162,6 @@ class Root(click.Group):
         )
         if not module:
             return None
-        collect_rarely()
         command: click.Command = import_module(f"webhook.cli.{module}").command
         program = ctx.find_root().info_name or PROGRAM
         return command if program == PROGRAM else _with_examples_of(command, program)

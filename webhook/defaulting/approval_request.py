@@ -10,9 +10,9 @@ from typing import Final
 
 from scorer.api.conditions import MOST_MESSAGE_CHARACTERS, is_reason
 from scorer.api.meta import JsonObject
+from scorer.api.placement.staged_update import APPROVED_BY_USER
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
-from scorer.staged_update.orders import APPROVED_BY_USER
 from webhook.defaulting.defaulted import DefaultedObject
 from webhook.validation.framework.field import FieldWarning
 from webhook.validation.framework.rule import OURS, UPDATE, Rule, Severity, enforces

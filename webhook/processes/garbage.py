@@ -13,8 +13,11 @@ THRESHOLDS: Final = (5_000, 500, 100)
 
 The youngest is collected often, for five milliseconds each. Older ones are collected as rarely as the limits allow.
 """
-OF_COMMANDS: Final = 50_000
-"""Threshold of the youngest generation while a command runs: it creates few objects, and keeps those of its imports."""
+OF_COMMANDS: Final = 200_000
+"""Threshold of the youngest generation while a command runs.
+
+The largest imports allocate as many objects, and a command keeps them. It creates few others.
+"""
 LOADING: Final = 500_000
 """Threshold while the program is loaded: nearly all of those objects are kept."""
 

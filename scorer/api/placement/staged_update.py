@@ -16,6 +16,8 @@ from scorer.api.values.int_or_percent import LARGEST, IntOrString
 from scorer.api.values.label_selector import LabelKey, LabelSelector
 
 DELETE_STAGE = "kubernetes-fleet.io/deleteStage"
+APPROVED_BY_USER = "ApprovedByUser"
+"""Reason of the condition Approved that commands set."""
 
 
 class StageTaskType(StrEnum):

@@ -8,7 +8,6 @@ Source: upgrade-runs.md 5 and 10.5.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import (
@@ -21,7 +20,6 @@ from scorer.api.upgrade.run import (
     WaitStatus,
 )
 from scorer.api.upgrade.strategy import GateConfiguration, GateType, Group, StrategySpec, StrategyStage
-from scorer.api.values.label_selector import LabelSelector
 from scorer.api.values.quoting import format_count
 from scorer.upgrade.evaluation.conditions import DRIFTED, INITIALIZED, set_condition
 from scorer.upgrade.evaluation.context import Evaluation
@@ -31,11 +29,7 @@ from scorer.upgrade.messages import format_names
 from scorer.upgrade.state.record import FINISHED, UpgradeRecord
 from scorer.upgrade.state.step import CancelUpgrade
 from scorer.upgrade.strategy.limits import ConcurrencyLimits, group_limits, groups_of, is_clamped, stage_limits
-from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, select
-
-DEFAULT: Final = "default"
-"""Name of the only stage and the only group of a run without a strategy."""
-ONE_BY_ONE: Final = StrategySpec(stages=(StrategyStage(name=DEFAULT, member_selector=LabelSelector()),))
+from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, one_by_one, select
 
 
 class NotInitializedError(Exception):
@@ -120,7 +114,7 @@ def sequence_of(spec: UpgradeRunSpec, status: UpgradeRunStatus, strategy: Strate
     if spec.strategy is not None:
         return spec.strategy
     if spec.strategy_ref is None:
-        return ONE_BY_ONE
+        return one_by_one()
     is_recorded = status.strategy_snapshot is not None and status.strategy_snapshot_of == spec.strategy_ref.name
     return status.strategy_snapshot if is_recorded else strategy
 

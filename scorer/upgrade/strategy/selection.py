@@ -5,11 +5,22 @@ Source: upgrade-runs.md 3.2 and 5.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 from scorer.api.upgrade.strategy import StrategySpec, StrategyStage
 from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement, holds_for, selector_error
 from scorer.upgrade.members.member import GROUP_LABEL, Member
 from scorer.upgrade.strategy.limits import groups_of
+
+DEFAULT: Final = "default"
+"""Name of the only stage and the only group of a run without a strategy."""
+
+
+@cache
+def one_by_one() -> StrategySpec:
+    """Return the strategy of a run without one: all members in one stage, one after the other."""
+    return StrategySpec(stages=(StrategyStage(name=DEFAULT, member_selector=LabelSelector()),))
 
 
 class MemberSelectionError(Exception):

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.waiting import PATIENCE_SECONDS
+
 CRASH = """
 import os, resource
 hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
@@ -40,3 +42,53 @@ def test_the_limit_is_the_one_that_programs_behind_a_pipe_heed_too(monkeypatch, 
     monkeypatch.setattr(process.resource, "setrlimit", lambda _, limits: found.append(limits))
     process.leave_none()
     assert found == [(soft, hard)]
+
+
+ENDING = """
+import atexit, cProfile, sys, threading
+from webhook.cli import main
+
+class Late:
+    def __del__(self):
+        print("torn down", flush=True)
+
+late = Late()
+late.itself = late
+atexit.register(print, "exit function called")
+match sys.argv.pop():
+    case "with-a-thread":
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    case "with-a-profiler":
+        cProfile.Profile().enable()
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("circumstance", "torn_down"),
+    [
+        pytest.param("alone", False, id="alone"),
+        pytest.param("with-a-thread", True, id="a-thread-may-still-write"),
+        pytest.param("with-a-profiler", True, id="a-profiler-reports-afterwards"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("words", "code", "printed"),
+    [
+        pytest.param(["completion", "bash"], 0, "complete -o", id="success"),
+        pytest.param(["completion", "sh"], 1, "", id="error"),
+    ],
+)
+def test_a_program_without_threads_ends_without_freeing_its_objects(words, code, printed, circumstance, torn_down):
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, *words, circumstance],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert (done.returncode, bool(done.stderr)) == (code, bool(code)), done.stderr
+    assert printed in done.stdout
+    assert "exit function called" in done.stdout
+    assert ("torn down" in done.stdout) is torn_down

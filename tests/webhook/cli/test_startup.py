@@ -75,6 +75,18 @@ def ended(tmp_path_factory):
 UNANSWERED = {"gate-of-the-hub-of-up", "explain-of-the-hub-of-up", "plan-of-the-hub-of-up"}
 """The hub of these tests has no ``/v1``."""
 CONNECTING = {"asyncio", "ssl", "urllib3", "aiohttp", "kubernetes_asyncio"}
+OF_RUNS = {"scorer.staged_update.phase", "scorer.upgrade.evaluation"}
+STRATEGIES = """
+apiVersion: placement.kubernetes-fleet.io/v1
+kind: ClusterStagedUpdateStrategy
+metadata: {name: web}
+spec: {stages: [{name: all}]}
+---
+apiVersion: upgrade.harbormaster.dev/v1alpha1
+kind: ClusterUpgradeStrategy
+metadata: {name: web}
+spec: {stages: [{name: all, groups: [{name: all}]}]}
+"""
 OF_PLANS = {"webhook.answers.proposal", "scorer.what_if", "scorer.staged_update", "scorer.upgrade", "croniter"}
 PLACEMENT = """
 apiVersion: placement.kubernetes-fleet.io/v1
@@ -100,6 +112,15 @@ def test_a_command_on_files_loads_only_what_their_kinds_need(words, unused, tmp_
     _, code, _, modules = json.loads(done.stdout)
     assert code in (0, 2), done.stderr
     assert not (unused | {"scorer.api.crd.definitions"}) & set(modules)
+
+
+def test_lint_of_strategies_does_not_load_the_evaluation_of_runs(tmp_path):
+    (tmp_path / "all.yaml").write_text(f"{PLACEMENT}---{STRATEGIES}")
+    done = run(sys.executable, "-c", CODE, json.dumps({"it": (["lint", "all.yaml"], {})}), cwd=tmp_path)
+    _, code, printed, modules = json.loads(done.stdout)
+    assert code == 0, printed
+    assert {"webhook.validation.live.upgrade", "webhook.defaulting.approval_request"} <= set(modules)
+    assert not OF_RUNS & set(modules)
 
 
 @pytest.mark.parametrize("name", CALLS)

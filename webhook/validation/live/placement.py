@@ -36,7 +36,6 @@ from scorer.api.values.quoting import format_count, quote
 from scorer.eligibility import LEAVING, NOT_JOINED, NOT_REPORTING
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
-from scorer.placement.plan_document import decide
 from scorer.placement.request import read_request
 from scorer.profile import Profile
 from scorer.properties import CAPACITY_KINDS, NODE_COUNT, NODE_COUNT_ALIASES, RESOURCE_PREFIX, read_property
@@ -321,6 +320,8 @@ def _others_selecting(named: JsonObject, document: JsonObject, context: Context)
 
 def _planned(document: JsonObject, context: Context) -> frozenset[str]:
     """Return the clusters that a placement holds, and those that its first scheduling run would pick."""
+    from scorer.placement.plan_document import decide  # only for placements that share objects
+
     family, name, namespace = family_of(document), name_of(document), namespace_of(document)
     bindings = children(family.binding, name, namespace, context) if name else ()
     clusters_held = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}

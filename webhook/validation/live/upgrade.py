@@ -19,9 +19,8 @@ from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import format_count, quote
 from scorer.membership.member_status import JOINED
 from scorer.upgrade.back_ends.inventories import reported_version
-from scorer.upgrade.evaluation.initialization import ONE_BY_ONE
 from scorer.upgrade.members.member import GROUP_LABEL, Member, read_member
-from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, select
+from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, one_by_one, select
 from scorer.upgrade.versions.catalog import Region, ReleaseCatalog
 from scorer.upgrade.versions.comparison import is_alias, is_version, parse_version
 from scorer.windows.member_windows import MemberWindows
@@ -205,7 +204,7 @@ def _sequence(spec: UpgradeRunSpec, context: Context) -> StrategySpec:
     if spec.strategy is not None:
         return spec.strategy
     if spec.strategy_ref is None:
-        return ONE_BY_ONE
+        return one_by_one()
     strategy = context.hub.get(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
     if strategy is None:
         raise UnknownStateError(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
