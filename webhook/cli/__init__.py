@@ -3,14 +3,15 @@
 One module per command, imported when the command is called, so that ``--help`` is quick and ``up`` stays small.
 """
 
+import os
 from collections.abc import Sequence
 
 
 def complete() -> None:
     """Print what can follow the words that kubectl hands to ``kubectl_complete-harbormaster``, and exit."""
-    from webhook.cli.process import ending_quickly, prepare
+    _prepare()
+    from webhook.cli.process import ending_quickly
 
-    prepare()
     with ending_quickly():
         from webhook.cli.completion import print_for_kubectl
 
@@ -19,12 +20,21 @@ def complete() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit. *arguments* default to those of the process, which the call then ends."""
-    from webhook.cli.process import ending_quickly, prepare
-
-    prepare()
+    _prepare()
+    from webhook.cli.process import ending_quickly
     from webhook.cli.root import root
 
     if arguments is not None:
         root.main(arguments)
     with ending_quickly():
         root.main()
+
+
+def _prepare() -> None:
+    """Set up the process. Ctrl-C before its signal handler is installed would show the traceback of an import."""
+    try:
+        from webhook.cli.process import prepare
+
+        prepare()
+    except KeyboardInterrupt:
+        os._exit(130)  # `webhook.cli.process.INTERRUPTED`

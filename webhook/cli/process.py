@@ -31,10 +31,8 @@ from webhook.processes.garbage import collect_rarely
 
 KUBECTL: Final = "kubectl "
 """Prefix of the program's name when users call it through kubectl."""
-
 INTERRUPTED: Final = 130
 """The exit code of an interrupted command, as in shells: 128 + SIGINT."""
-
 _OF_LIBRARIES: Final = {
     "PYDANTIC_DISABLE_PLUGINS": "__all__",  # otherwise it reads the metadata of every installed distribution
     "OPENBLAS_NUM_THREADS": "1",  # otherwise numpy starts a thread per core, for linear algebra that we do not use

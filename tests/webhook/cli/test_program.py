@@ -203,6 +203,8 @@ main(sys.argv[3:])
 @pytest.mark.parametrize(
     ("number", "module", "words"),
     [
+        (signal.SIGINT, "webhook.cli.process", ["version"]),
+        (signal.SIGINT, "webhook.processes.garbage", ["version"]),
         (signal.SIGINT, "click", ["version"]),
         (signal.SIGTERM, "click", ["version"]),
         (signal.SIGINT, "webhook.cli.planning.plan", ["plan", "-f", "a.yaml"]),
