@@ -25,7 +25,7 @@ NOT_SLOW = {
     "scorer/windows/cron.py": "after its first character it always matches",
     "webhook/cli/options/field_validation.py": "after its first character it always matches",
     "webhook/cli/planning/explanation.py": "messages of the server that the user has named",
-    "webhook/cli/root.py": "our own help texts",
+    "webhook/cli/program.py": "our own help texts",
     "webhook/cli/text/links.py": "after its first character it always matches",
     "webhook/cli/text/jsonpath.py": "a template that the user types",
     "scorer/api/crd/table.py": "paths in definitions of the server that the user has named",

@@ -1,4 +1,4 @@
-"""The process around a command: signal handlers, the limit of core dumps, its name under kubectl, and its end.
+"""The process around a command: signal handlers, the limit of core dumps, and its end.
 
 While Python imports a command, and while the command only computes, no clean-up is needed: Ctrl-C terminates the
 process immediately, without output. A KeyboardInterrupt during an import would show a traceback, and some libraries
@@ -29,8 +29,6 @@ from typing import IO, Final
 
 from webhook.processes.garbage import collect_rarely
 
-KUBECTL: Final = "kubectl "
-"""Prefix of the program's name when users call it through kubectl."""
 INTERRUPTED: Final = 130
 """The exit code of an interrupted command, as in shells: 128 + SIGINT."""
 _OF_LIBRARIES: Final = {

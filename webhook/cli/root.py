@@ -3,30 +3,23 @@
 Exit codes: 0 for success, 1 for any error, including usage errors. `HELP` lists the commands with further exit codes.
 """
 
-import copy
 import errno
 import io
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
 import click
 from click.shell_completion import CompletionItem
 
 from webhook.cli.errors import UserError, complain
-from webhook.cli.process import INTERRUPTED, KUBECTL, discard
+from webhook.cli.process import INTERRUPTED, discard
+from webhook.cli.program import KUBECTL, PROGRAM, examples_of, program, typed_name, with_examples_of
 from webhook.runtime.distribution import DISTRIBUTION
 
-PLUGIN: Final = "kubectl-"
-"""Prefix of the file name of a kubectl plugin. Users type the rest."""
-PROGRAM: Final = "harbormaster"
-"""The program's name in texts."""
 BROKEN_PIPE: Final = 141
-_EXAMPLE: Final = re.compile(rf"^( +(?:\S+ \| )?){PROGRAM} ", re.MULTILINE)
 
 
 class _LazyCommand(NamedTuple):
@@ -163,13 +156,12 @@ class Root(click.Group):
         if not module:
             return None
         command: click.Command = import_module(f"webhook.cli.{module}").command
-        program = ctx.find_root().info_name or PROGRAM
-        return command if program == PROGRAM else _with_examples_of(command, program)
+        name = program(ctx)
+        return command if name == PROGRAM else with_examples_of(command, name)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help, with examples that start with the name of the program."""
-        program = ctx.find_root().info_name or PROGRAM
-        click.Group(help=_examples_of(self.help or "", program)).format_help_text(ctx, formatter)
+        click.Group(help=examples_of(self.help or "", program(ctx))).format_help_text(ctx, formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands with the prefix *incomplete*, and options, without importing the commands."""
@@ -206,7 +198,7 @@ class Root(click.Group):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **_extra: Any) -> NoReturn:  # type: ignore[override]  # always ends the process
         """Run one command and exit."""
         try:
-            code = self._run(args, prog_name or _program_name())
+            code = self._run(args, prog_name or typed_name(sys.argv[0]))
         except (click.Abort, KeyboardInterrupt):
             code = INTERRUPTED
         except BrokenPipeError:  # as in `harbormaster get … | head`
@@ -219,18 +211,16 @@ class Root(click.Group):
             code = 1
         sys.exit(code)
 
-    def _run(self, args: Sequence[str] | None, program: str) -> int:
-        name = program if program.startswith(KUBECTL) else PROGRAM
+    def _run(self, args: Sequence[str] | None, typed: str) -> int:
+        name = typed if typed.startswith(KUBECTL) else PROGRAM
         variable = f"_{name.replace(' ', '_').replace('-', '_')}_COMPLETE".upper()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # do not fail because the terminal cannot show a character
                 stream.reconfigure(errors="backslashreplace")
         words = [*(sys.argv[1:] if args is None else args)]
-        path, called_command = self._called(program, words)
+        path, called_command = self._called(typed, words)
         try:
-            code = super().main(
-                _bare_flags(called_command, words), program, complete_var=variable, standalone_mode=False
-            )
+            code = super().main(_bare_flags(called_command, words), typed, complete_var=variable, standalone_mode=False)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.ctx.get_help())
@@ -252,9 +242,9 @@ class Root(click.Group):
             return getattr(called_command, "error_code", 1)
         return code if isinstance(code, int) else 0
 
-    def _called(self, program: str, words: Sequence[str]) -> tuple[str, click.Command]:
+    def _called(self, typed: str, words: Sequence[str]) -> tuple[str, click.Command]:
         """Return the name and the command that *words* call: some errors of click's parser lack them."""
-        path, command, context = program, cast(click.Command, self), click.Context(self)
+        path, command, context = typed, cast(click.Command, self), click.Context(self)
         for word in words:
             if isinstance(command, click.Group) and word in command.list_commands(context):
                 path, command = f"{path} {word}", command.get_command(context, word) or command
@@ -270,28 +260,6 @@ def _bare_flags(command: click.Command, words: Sequence[str]) -> list[str]:
                 replacements |= {f"{name}=true": [name], f"{name}=false": option.secondary_opts[:1]}
     end = words.index("--") if "--" in words else len(words)
     return [replacement for word in words[:end] for replacement in replacements.get(word, [word])] + [*words[end:]]
-
-
-def _program_name() -> str:
-    """Return the program's name as the user typed it. kubectl calls a plugin by its file name."""
-    file = Path(sys.argv[0])
-    if file.name.startswith(PLUGIN):
-        return KUBECTL + file.stem.removeprefix(PLUGIN)
-    return PROGRAM if file.suffix == ".py" or not file.name.isprintable() else file.stem or PROGRAM
-
-
-def _with_examples_of(command: click.Command, program: str) -> click.Command:
-    """Return a copy of a command whose examples, and those of its subcommands, start with *program*."""
-    renamed = copy.copy(command)
-    renamed.help = _examples_of(command.help or "", program)
-    if isinstance(renamed, click.Group) and isinstance(command, click.Group):
-        renamed.commands = {name: _with_examples_of(inner, program) for name, inner in command.commands.items()}
-    return renamed
-
-
-def _examples_of(text: str, program: str) -> str:
-    """Return a help text whose examples start with *program*."""
-    return _EXAMPLE.sub(lambda match: f"{match[1]}{program} ", text)
 
 
 @click.group(cls=Root, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

@@ -7,7 +7,8 @@ from typing import Final
 import click
 
 from webhook.cli.errors import UserError
-from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.program import called_by_kubectl
 
 HELP: Final = """Serve read-only tools for editors and assistants (MCP).
 

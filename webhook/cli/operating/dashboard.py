@@ -11,7 +11,8 @@ import click
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import run
-from webhook.cli.options.hub import HubOptions, hub_options, program
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.program import program
 
 HELP = """Serve the web page for a hub from this machine.
 

@@ -21,9 +21,10 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded, check_metadata, load
 from webhook.cli.files.search import Files, example_fleet
 from webhook.cli.options.base import file_option, grouped
-from webhook.cli.options.hub import HubOptions, called_by_kubectl, default_data, program
+from webhook.cli.options.hub import HubOptions, default_data
 from webhook.cli.options.times import Patience
 from webhook.cli.process import end_in_order
+from webhook.cli.program import called_by_kubectl, program
 from webhook.cli.text.output import is_terminal, print_table
 
 if TYPE_CHECKING:

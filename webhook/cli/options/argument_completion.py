@@ -39,7 +39,7 @@ from scorer.api.unstructured.documents import (
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.resource_arguments import ALL, MOST, object_names
 from webhook.cli.options.hub import HubOptions
-from webhook.cli.process import KUBECTL
+from webhook.cli.program import called_by_kubectl
 
 _Item = TypeVar("_Item")
 
@@ -259,7 +259,7 @@ async def _placements(client: Client) -> list[str]:
 
 def _asked(ctx: click.Context, ask: Callable[[Client], Coroutine[Any, Any, list[_Item]]]) -> list[_Item]:
     """Return the completions from the hub, or nothing if there is no hub or it times out."""
-    plugin = (ctx.find_root().info_name or "").startswith(KUBECTL)
+    plugin = called_by_kubectl(ctx)
 
     async def work() -> list[_Item]:
         async with asyncio.timeout(SECONDS), Client(hub.find(plugin=plugin)) as client:

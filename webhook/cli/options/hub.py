@@ -19,7 +19,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.kubeconfig import files_of_kubectl, find_kubeconfig
 from webhook.cli.options.base import grouped, tab
-from webhook.cli.process import KUBECTL
+from webhook.cli.program import called_by_kubectl
 from webhook.kube.transport.addresses import check_address, is_loopback
 from webhook.processes.data_folder import name_of_owner
 from webhook.processes.hub_kubeconfig import FILE
@@ -143,17 +143,6 @@ class HubOptions:
             ca_file=self.ca_file or connection.ca_file,
             advice=advice,
         )
-
-
-def called_by_kubectl() -> bool:
-    """Return whether this process is ``kubectl harbormaster``, under any name the user gave the plugin."""
-    context = click.get_current_context(silent=True)
-    return context is not None and (context.find_root().info_name or "").startswith(KUBECTL)
-
-
-def program() -> str:
-    """Return the command line of this program, as the user has called it."""
-    return "kubectl harbormaster" if called_by_kubectl() else "harbormaster"
 
 
 def _another_of_up(environment: Mapping[str, str], connection: HubConnection) -> bool:

@@ -30,12 +30,13 @@ from webhook.cli.options.base import (
     tab,
 )
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
-from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
+from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.options.verdicts import check_admission, settled
 from webhook.cli.planning.node_pools import node_pool_effects
 from webhook.cli.planning.output import print_comparison
 from webhook.cli.planning.report import CHANGES, PlanReport, with_unused
+from webhook.cli.program import called_by_kubectl
 from webhook.cli.text.output import print_document
 
 if TYPE_CHECKING:

@@ -29,10 +29,11 @@ from webhook.cli.options.base import (
     tab,
 )
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
-from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
+from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.options.verdicts import check_admission, settled
 from webhook.cli.planning.output import assumption_lines, coverage_lines, difference_lines, reference
+from webhook.cli.program import called_by_kubectl
 from webhook.cli.text.output import print_document
 
 HELP: Final = """Print the final objects of placements on each cluster.

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import click
-
 from scorer.api.unstructured.documents import dicts_at
 from scorer.api.unstructured.json_object import JsonObject, format_time, parse_time
 from scorer.api.values.duration import format_duration
@@ -15,6 +13,7 @@ from scorer.staged_update.orders import approval_command
 from scorer.staged_update.phase import RunWait
 from scorer.staged_update.views.overview import overview
 from webhook.cli.options.hub import HubOptions
+from webhook.cli.program import program
 from webhook.cli.staged_updates.run_client import RunView
 from webhook.cli.text.output import print_line, print_table
 
@@ -44,9 +43,7 @@ def answer_to(wait: RunWait, view: RunView, hub: HubOptions) -> str:
 
 def command_line(words: Sequence[str], hub: HubOptions) -> str:
     """Return a command of this program for the same hub, to be copied."""
-    context = click.get_current_context(silent=True)
-    program = (context.find_root().info_name if context is not None else None) or "harbormaster"
-    return f"{program} {shlex.join([*words, *hub_arguments(hub)])}"
+    return f"{program()} {shlex.join([*words, *hub_arguments(hub)])}"
 
 
 def run_document(view: RunView, hub: HubOptions) -> JsonObject:

@@ -56,6 +56,13 @@ def test_once_prints_addresses_and_where_everything_went(up, files, tmp_path):
     assert lines[-1].endswith(f"harbormaster up --data {tmp_path / 'data'}")
 
 
+def test_commands_to_copy_start_with_the_name_of_the_plugin(cli, tmp_path):
+    done = cli("up", "--data", tmp_path / "data", *ANY_PORTS, "--once", called="kubectl hm")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert f"try:   kubectl hm get crp --data {tmp_path / 'data'}" in done.stdout.splitlines()
+    assert done.stdout.endswith(f": kubectl hm up --data {tmp_path / 'data'}\n")
+
+
 def test_once_fails_when_an_object_is_refused_and_places_the_others(up, files, tmp_path):
     bad = write(tmp_path / "bad.yaml", placement("bad", placementType="PickN"))
     done = up(tmp_path / "data", "-f", files, "-f", bad)
