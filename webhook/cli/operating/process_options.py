@@ -26,8 +26,13 @@ class OwnHub:
     context: str | None
 
 
-def own_hub_options(command: _Command) -> _Command:
-    """Add the options that name the hub to a command, as an `OwnHub` named ``hub``."""
+def own_hub_options(command: _Command, *, default: str = "the first file of $KUBECONFIG") -> _Command:
+    """Add the options that name the hub to a command, as an `OwnHub` named ``hub``.
+
+    Args:
+        command: The command.
+        default: The kubeconfigs that the command reads outside a pod.
+    """
     return grouped(
         "hub",
         OwnHub,
@@ -35,7 +40,7 @@ def own_hub_options(command: _Command) -> _Command:
             "--kubeconfig",
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="Kubeconfig of the hub.  [default: in a pod its ServiceAccount, else the first file of $KUBECONFIG]",
+            help=f"Kubeconfig of the hub.  [default: in a pod its ServiceAccount, else {default}]",
         ),
         click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current context]"),
     )(command)

@@ -1,11 +1,13 @@
 """``harbormaster unregister``: delete the webhook configurations before the servers stop."""
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from webhook.cli.errors import UserError
+from webhook.cli.hub.kubeconfig import find_kubeconfig
 from webhook.cli.operating.process_options import OwnHub, own_hub_options
 from webhook.cli.options.base import run
 
@@ -24,7 +26,7 @@ cannot be deleted without the loop. Delete them before you stop the loop, or kee
 
 \b
 Examples:
-  harbormaster unregister --kubeconfig hub.kubeconfig
+  harbormaster unregister --context hub
   harbormaster unregister --kubeconfig hub.kubeconfig --webhook-configuration harbormaster-hooks
 
 \b
@@ -35,7 +37,7 @@ Exit codes:
 
 
 @click.command("unregister", help=HELP, short_help="Delete the webhook configurations from a hub.")
-@own_hub_options
+@partial(own_hub_options, default="those of kubectl")
 @click.option(
     "--webhook-configuration",
     metavar="NAME",
@@ -62,8 +64,12 @@ async def _unregister(hub: OwnHub, settings: "UnregisterSettings") -> "Unregiste
     from webhook.kube.ports import StoreError
     from webhook.processes.unregister import unregister
 
+    file, context = hub.kubeconfig, hub.context
+    if file or context or settings.kubernetes_service_host is None:  # otherwise the account of this pod
+        connection = find_kubeconfig(file, context, os.environ)
+        file, context = connection.kubeconfig, connection.context
     try:
-        async with await ApiServer.connect(hub.kubeconfig or settings.kubeconfig_of_hub, hub.context) as server:
+        async with await ApiServer.connect(file, context) as server:
             return await unregister(server, settings.webhook_configuration)
     except (ConfigurationError, StoreError) as error:
         raise UserError(str(error)) from error
