@@ -1,6 +1,8 @@
 """``harbormaster doctor``: checks of an installation, one line for each possible problem."""
 
 import os
+import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +47,12 @@ Exit codes:
 """
 _MARKS: Final = {"ok": "[ok]", "wrong": "[!!]", "unchecked": "[??]"}
 _INDENT: Final = " " * 5
+_COMMAND: Final = re.compile(
+    r"\b(kubectl (?:apply|get|delete)|helm (?:install|upgrade)(?! harbormaster-agent)"
+    r"|harbormaster (?:certs inspect|join NAME))\b"
+)
+"""Commands in advice that address a cluster."""
+_ELSEWHERE: Final = "run on the member: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +140,7 @@ class _MemberOptions:
 @hub_options
 def command(place: _InstallationOptions, member: _MemberOptions, output: str, hub: HubOptions) -> int:
     """Show the result of each check."""
-    document = run(_examine(hub, place, member))
+    document = _addressed(run(_examine(hub, place, member)), hub, member)
     if output == "table":
         for check in document["checks"]:
             for line in _lines(check):
@@ -140,6 +148,32 @@ def command(place: _InstallationOptions, member: _MemberOptions, output: str, hu
     else:
         print_document(document, output)
     return 0 if document["well"] else 1
+
+
+def _addressed(document: JsonObject, hub: HubOptions, member: _MemberOptions) -> JsonObject:
+    """Return the findings with commands for the cluster that was checked, if the user has named it."""
+    from webhook.doctor.agent_account import CHECK
+
+    checks = []
+    for check in document["checks"]:
+        file, context = hub.kubeconfig, hub.context
+        if check["check"] == CHECK:
+            file, context = member.member_kubeconfig or hub.kubeconfig, member.member_context
+        problems = [_with_options(problem, file, context) for problem in check["problems"]]
+        checks.append({**check, "problems": problems, "advice": _with_options(check["advice"], file, context)})
+    return {**document, "checks": checks}
+
+
+def _with_options(text: str, file: Path | None, context: str | None) -> str:
+    """Return *text* with the options of a cluster in each command. Commands for members are left unchanged."""
+    kubeconfig = [] if file is None else ["--kubeconfig", str(file)]
+
+    def addressed(command: re.Match[str]) -> str:
+        option = "--kube-context" if command[1].startswith("helm ") else "--context"
+        return shlex.join([*command[1].split(), *kubeconfig, *([] if context is None else [option, context])])
+
+    before, marker, commands = text.partition(_ELSEWHERE)
+    return f"{_COMMAND.sub(addressed, before)}{marker}{commands}"
 
 
 def _lines(check: JsonObject) -> Iterator[str]:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from webhook.cli.operating import doctor
+from webhook.doctor.agent_account import CHECK as AGENT_ACCOUNT
 from webhook.doctor.finding import Finding, State, judged, unchecked
 
 
@@ -49,6 +50,49 @@ def test_several_problems_stand_below(cli, found):
         "     - paris\N{REPLACEMENT CHARACTER}[2J is old",
         "     → upgrade",
     ]
+
+
+@pytest.mark.parametrize(
+    ("advice", "shown"),
+    [
+        pytest.param(
+            "harbormaster crds | kubectl apply -f -    (with Helm: helm upgrade)",
+            "harbormaster crds | kubectl apply --kubeconfig 'a b' --context hub -f -    "
+            "(with Helm: helm upgrade --kubeconfig 'a b' --kube-context hub)",
+            id="kubectl-and-helm",
+        ),
+        pytest.param(
+            "harbormaster certs inspect; see docs",
+            "harbormaster certs inspect --kubeconfig 'a b' --context hub; see docs",
+            id="harbormaster",
+        ),
+        pytest.param("is `harbormaster serve` running?", "is `harbormaster serve` running?", id="a-name"),
+        pytest.param(
+            "run on the member: kubectl get appliedwork && kubectl delete appliedwork NAME",
+            "run on the member: kubectl get appliedwork && kubectl delete appliedwork NAME",
+            id="on-the-member",
+        ),
+        pytest.param("helm upgrade harbormaster-agent …", "helm upgrade harbormaster-agent …", id="chart-of-members"),
+    ],
+)
+def test_commands_to_copy_use_the_same_hub(cli, found, advice, shown):
+    found(judged("leader", ["no leader"], "", advice))
+    done = cli("doctor", "--kubeconfig", "a b", "--context", "hub")
+    assert done.stdout.splitlines()[-1] == f"     → {shown}"
+    document = json.loads(cli("doctor", "--kubeconfig", "a b", "--context", "hub", "-o", "json").stdout)
+    assert document["checks"][0]["advice"] == shown
+
+
+def test_commands_to_copy_use_the_same_member(cli, found):
+    found(judged(AGENT_ACCOUNT, ["no rights"], "", "harbormaster rbac agent | kubectl apply -f -"))
+    done = cli("doctor", "--context", "hub", "--member-context", "berlin")
+    assert done.stdout.endswith("→ harbormaster rbac agent | kubectl apply --context berlin -f -\n")
+
+
+def test_a_single_problem_names_the_same_hub(cli, found):
+    found(judged("installation", ["To install it: helm install harbormaster"], ""))
+    done = cli("doctor", "--context", "hub")
+    assert "To install it: helm install --kube-context hub harbormaster" in done.stdout
 
 
 def test_what_is_not_checked_is_not_well(cli, found):
