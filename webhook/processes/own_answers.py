@@ -101,8 +101,11 @@ class OwnAnswers:
             except InvalidQuestionError as error:
                 raise ProblemError(Problem.VALIDATION_FAILED, error.detail) from error
 
-    async def status(self) -> JsonObject:
-        """Return the answer of ``/v1/status``. `unread` in the answer names the kinds that it does not cover."""
+    async def status(self, namespace: str = "") -> JsonObject:
+        """Return the answer of ``/v1/status``, limited to *namespace* unless it is empty.
+
+        `unread` in the answer names the kinds that it does not cover.
+        """
         from webhook.answers.advisor import HubAdvisor
         from webhook.answers.status.hub_status import RESTRICTED_KINDS, STATUS_KINDS, HubStatus
         from webhook.answers.update_runs import HubRuns
@@ -122,7 +125,7 @@ class OwnAnswers:
                 raise NotReadableError("; ".join(cache.refusals((MEMBER_CLUSTER, *PLACEMENTS))))
             kinds = [kind for kind in RESTRICTED_KINDS if kind.resource not in unread]
             async with asyncio.timeout(ANSWER_SECONDS):
-                return _as_json(await HubStatus(advisor, runs, removals).status(kinds, unread))
+                return _as_json(await HubStatus(advisor, runs, removals).status(kinds, unread, namespace=namespace))
 
     async def _resource_snapshots(self, refs: Sequence[PlacementRef]) -> "dict[PlacementRef, Sequence[JsonObject]]":
         """Return the readable resource snapshots of the first `MOST_REMOVALS` placements, because all are too large."""

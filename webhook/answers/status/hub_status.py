@@ -42,23 +42,30 @@ class HubStatus:
         self._runs = runs
         self._removals = removals or self._cached_removals
 
-    async def status(self, kinds: Collection[Kind], unread: Iterable[str] = ()) -> FleetStatus:
+    async def status(self, kinds: Collection[Kind], unread: Iterable[str] = (), *, namespace: str = "") -> FleetStatus:
         """Return the status, with the placements and runs of *kinds*.
 
         Args:
             kinds: Those of `RESTRICTED_KINDS` that the caller may list.
             unread: Other kinds that cannot be read. Those of `RESTRICTED_KINDS` that *kinds* lacks are added to them.
+            namespace: Covers only objects of this namespace. Empty: unlimited.
         """
+        kinds_unread = {*unread, *(kind.resource for kind in RESTRICTED_KINDS - frozenset(kinds))}
+        if namespace:
+            kinds = [kind for kind in kinds if kind.namespaced]
+            kinds_unread &= {kind.resource for kind in STATUS_KINDS if kind.namespaced}
         prefixes = ref_prefixes([kind for kind in PLACEMENTS if kind in kinds])
+        if namespace:
+            prefixes = tuple(f"{prefix}{namespace}/" for prefix in prefixes)
         await self._runs.catch_up(kinds)
         pending = [ref for ref in self._advisor.pending_removal_refs() if str(ref).startswith(prefixes)]
         facts = FleetFacts(
-            clusters=self._advisor.clusters(self._advisor.cluster_names()),
+            clusters=[] if namespace else self._advisor.clusters(self._advisor.cluster_names()),
             placements=await self._placements(prefixes),
-            runs=self._runs.runs(kinds)["items"],
+            runs=[run for run in self._runs.runs(kinds)["items"] if namespace in ("", run["namespace"])],
             removals=await self._removals(pending),
-            windows=self._runs.upkeep.windows(),
-            unread=sorted({*unread, *(kind.resource for kind in RESTRICTED_KINDS - frozenset(kinds))}),
+            windows=[] if namespace else self._runs.upkeep.windows(),
+            unread=sorted(kinds_unread),
         )
         return fleet_status(facts)
 

@@ -30,8 +30,8 @@ class HubAnswers(Protocol):
         """Return the reasons for the clusters of a placement."""
         ...
 
-    async def status(self) -> JsonObject:
-        """Return what needs attention on the hub."""
+    async def status(self, namespace: str = "") -> JsonObject:
+        """Return what needs attention on the hub, or in *namespace* unless it is empty."""
         ...
 
     async def placement_runs(self, ref: PlacementRef) -> JsonObject:
@@ -92,9 +92,10 @@ class ServedAnswers:
         parameters = {"kind": ref.kind, "name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
         return await self._client.query("/v1/explain", {"placement": {"ref": parameters}})
 
-    async def status(self) -> JsonObject:
+    async def status(self, namespace: str = "") -> JsonObject:
         """See `HubAnswers.status`."""
-        return await self._client.read_json("/v1/status")
+        query = f"?namespace={quote(namespace, safe='')}" if namespace else ""
+        return await self._client.read_json(f"/v1/status{query}")
 
     async def placement_runs(self, ref: PlacementRef) -> JsonObject:
         """See `HubAnswers.placement_runs`."""

@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import complain
-from webhook.cli.options.base import output_option, run
+from webhook.cli.options.base import output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.output import command_line
 from webhook.cli.text.output import is_terminal, print_document
@@ -29,6 +29,7 @@ for confirmation, and the next maintenance windows. Kinds that you may not read 
 Examples:
   harbormaster status
   harbormaster status --context production
+  harbormaster status -n team-a                # only placements, runs and removals of a namespace
   harbormaster status -o json
 
 \b
@@ -59,22 +60,30 @@ _NARROWEST: Final = 40
 
 @click.command("status", help=HELP, short_help="Show what needs attention, with the commands to run.")
 @output_option("text", "json", "yaml")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NS",
+    shell_complete=tab("namespaces"),
+    help="Show only placements, runs and removals of this namespace.  [default: all]",
+)
 @hub_options
-def command(output: str, hub: HubOptions) -> int:
+def command(output: str, namespace: str, hub: HubOptions) -> int:
     """Show the status."""
-    document = _with_commands(run(_ask(hub)), hub)
+    document = _with_commands(run(_ask(hub, namespace)), hub)
     if output == "text":
-        _print(document)
+        _print(document, namespace)
     else:
         print_document(document, output)
     return 0 if document["verdict"] == "ok" else _ATTENTION
 
 
-async def _ask(hub: HubOptions) -> JsonObject:
+async def _ask(hub: HubOptions, namespace: str) -> JsonObject:
     from webhook.cli.hub.answers import hub_answers
 
     async with hub_answers(hub.find()) as answers:
-        return await answers.status()
+        return await answers.status(namespace)
 
 
 def _with_commands(document: JsonObject, hub: HubOptions) -> JsonObject:
@@ -86,9 +95,9 @@ def _with_commands(document: JsonObject, hub: HubOptions) -> JsonObject:
     return document
 
 
-def _print(document: JsonObject) -> None:
+def _print(document: JsonObject, namespace: str) -> None:
     now, width = utc_now(), max(get_terminal_size().columns, _NARROWEST) if is_terminal() else 0
-    for line in _lines(document, now):
+    for line in _lines(document, namespace, now):
         for part in _wrapped(printable(line), width):
             click.echo(part)
     if document["unread"]:
@@ -110,8 +119,9 @@ def _wrapped(line: str, width: int) -> Sequence[str]:
     )
 
 
-def _lines(document: JsonObject, now: datetime) -> Iterator[str]:
-    yield _summary(document["clusters"], "member cluster")
+def _lines(document: JsonObject, namespace: str, now: datetime) -> Iterator[str]:
+    if not namespace:
+        yield _summary(document["clusters"], "member cluster")
     yield _summary(document["placements"], "placement")
     if document["runs"]["total"]:
         yield _summary(document["runs"], "unfinished run")

@@ -25,8 +25,9 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "Get what needs attention",
         "Returns what waits for a user, fails, is stuck or waits for confirmation, with the command that answers it, "
         "and the next maintenance windows. Covers the kinds that the caller may list in all namespaces. `unread` names "
-        "the others.",
+        "the others. With `namespace`, only its placements, runs and removals are covered.",
         FleetStatus,
+        query=("ofNamespace",),
         tagged=True,
     ),
     OpenApiOperation(

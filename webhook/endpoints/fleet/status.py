@@ -13,7 +13,8 @@ def add_routes(api: Api) -> None:
     status = HubStatus(api.answers.advisor, api.answers.runs)
 
     async def current(request: web.Request) -> web.Response:
-        check_names(request)
-        return tagged(request, await status.status(await api.readable_kinds(request, RESTRICTED_KINDS)))
+        check_names(request, "namespace")
+        kinds = await api.readable_kinds(request, RESTRICTED_KINDS)
+        return tagged(request, await status.status(kinds, namespace=request.query.get("namespace", "")))
 
     api.get("/v1/status", "/v1/status", current)

@@ -5,10 +5,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from scorer.api.kinds import RESOURCE_PLACEMENT
 from tests.waiting import block_until
 from tests.webhook.cli.conftest import kubeconfig, running_hub
 from tests.webhook.controllers.staged_world import staged
 from tests.webhook.controllers.upgrade_world import make_window
+from tests.webhook.placed import make_placement
 
 
 @pytest.fixture
@@ -43,3 +45,14 @@ def test_the_screen_names_what_waits_with_the_command_for_this_hub(cli, hub):
     document = json.loads(cli("status", *here, "-o", "json").stdout)
     assert (document["verdict"], document["waiting"]["items"][0]["ref"]) == ("attention", "csur/spring")
     assert document["unread"] == []
+
+
+def test_a_namespace_limits_the_screen_to_its_objects(cli, hub):
+    running, path = hub
+    placed = {**make_placement(namespace="shop"), "kind": "ResourcePlacement"}
+    running.run(running.store.create(RESOURCE_PLACEMENT, placed))
+    result = cli("status", "-n", "shop", "--kubeconfig", path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == "1 placement: 1 rolling out\n\nNothing needs attention.\n"
+    elsewhere = cli("status", "-n", "shopping", "--kubeconfig", path)
+    assert (elsewhere.exit_code, elsewhere.stdout) == (0, "0 placements\n\nNothing needs attention.\n")

@@ -3,7 +3,7 @@
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, STAGED_RUN, Kind
+from scorer.api.kinds import NAMESPACED_STAGED_RUN, PLACEMENT, RESOURCE_PLACEMENT, STAGED_RUN, Kind
 from tests.builders.condition import condition
 from tests.builders.update_run import Moments
 from tests.webhook.endpoints.asking import assert_problem
@@ -22,11 +22,26 @@ SHORT = condition("ClusterResourcePlacementScheduled", "False", "SchedulingPolic
 
 
 @asynccontextmanager
-async def serving(**access):
-    """Serve a placement without enough clusters, and a run that nobody has started."""
+async def serving(*namespaces, **access):
+    """Serve a placement without enough clusters, and a run that nobody has started, also in each of *namespaces*."""
     store, clock = EmbeddedStore.open(None), Clock(timedelta())
     cache = Cache(store)
-    for kind, document in ((PLACEMENT, make_placement(SHORT)), (STAGED_RUN, Moments().unstarted(name="spring"))):
+    short = condition("ResourcePlacementScheduled", "False", "SchedulingPolicyUnfulfilled", "too few")
+    for kind, document in (
+        (PLACEMENT, make_placement(SHORT)),
+        (STAGED_RUN, Moments().unstarted(name="spring")),
+        *(
+            pair
+            for namespace in namespaces
+            for pair in (
+                (RESOURCE_PLACEMENT, {**make_placement(short, namespace=namespace), "kind": "ResourcePlacement"}),
+                (
+                    NAMESPACED_STAGED_RUN,
+                    {**Moments().unstarted(name="spring", namespace=namespace), "kind": "StagedUpdateRun"},
+                ),
+            )
+        ),
+    ):
         cache.of_kind(kind).put({**document, "metadata": {"resourceVersion": "1", **document["metadata"]}})
     services = make_services(
         advisor=HubAdvisor(cache, clock),
@@ -60,6 +75,28 @@ async def test_all_that_needs_attention_is_listed():
 
 def right(verb: str, kind: Kind) -> str:
     return str(Access(verb, kind.group, kind.plural))
+
+
+async def test_a_namespace_limits_it_to_its_objects():
+    async with serving("shop", "shopping") as port, port.dial() as connection:
+        answer = await connection.get("/v1/status?namespace=shop")
+        assert refs(answer) == {"waiting": ["sur/shop/spring"], "failing": [], "stuck": ["rp/shop/web"]}
+        totals = {name: answer.json[name]["total"] for name in ("clusters", "placements", "runs", "windows")}
+        assert totals == {"clusters": 0, "placements": 1, "runs": 1, "windows": 0}
+        assert answer.json["verdict"] == "attention"
+        other = await connection.get("/v1/status?namespace=sho")
+        assert (other.json["verdict"], other.json["placements"]["total"]) == ("ok", 0)
+
+
+async def test_of_a_namespace_only_its_kinds_may_be_unread():
+    known = roster("get /v1/status", right("list", RESOURCE_PLACEMENT))
+    async with (
+        serving("shop", authenticator=known, authorizer=known) as port,
+        port.dial(token="t-ann") as connection,
+    ):
+        answer = await connection.get("/v1/status?namespace=shop")
+        assert refs(answer) == {"waiting": [], "failing": [], "stuck": ["rp/shop/web"]}
+        assert answer.json["unread"] == [NAMESPACED_STAGED_RUN.resource]
 
 
 async def test_a_caller_sees_only_kinds_that_they_may_list():
