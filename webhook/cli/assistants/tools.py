@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from scorer.api.values.field_path import FieldPath
-from webhook.cli.files.search import SUFFIXES
+from webhook.cli.files.search import SUFFIXES, is_hidden
 from webhook.validation.framework.field import FieldError, invalid
 
 LONGEST_MANIFESTS: Final = 256 * 1024
@@ -81,7 +81,7 @@ class ReadableFolder:
         # One message for both, so that a caller cannot test which files exist elsewhere.
         if place is None or not place.is_relative_to(base):
             return f"must be an existing file or folder below {self.path}"
-        if any(part.startswith(".") for part in place.relative_to(base).parts):
+        if is_hidden(place, base):
             return "must not be a hidden file, nor in a hidden folder"
         if not (place.is_dir() or (place.is_file() and place.suffix in SUFFIXES)):
             return f"must be a folder, or a file that ends in {', '.join(SUFFIXES)}"
@@ -151,7 +151,7 @@ class FileTool(Tool):
     def file_options(self, folder: ReadableFolder) -> list[str]:
         """Return the options that name the objects of the call."""
         options = folder.options("filename", self.files) + ([STDIN] if self.manifests else [])
-        return [*options, *(["--render", f"--render-within={folder.path}"] if folder.render else ["--no-render"])]
+        return [*options, f"--within={folder.path}", "--render" if folder.render else "--no-render"]
 
 
 class HubTool(FileTool):

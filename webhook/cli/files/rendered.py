@@ -12,7 +12,7 @@ from webhook.cli.files.foreign import mentions_ours
 from webhook.cli.files.kustomizations import Kustomization, Kustomizations
 from webhook.cli.files.parsing import DocumentSource, SourceDocument
 from webhook.cli.files.rendering import HELM, KUSTOMIZE, Renderer, RenderingError, chart_concerns_us, text_of
-from webhook.cli.files.search import Search
+from webhook.cli.files.search import Search, is_hidden
 
 _LONGEST_LIST: Final = 20
 
@@ -57,10 +57,8 @@ class Rendering:
                 self._failures.append(f"{root.folder}: not rendered: neither kustomize nor kubectl is on the PATH")
             elif any(part.has_addresses for part in parts):
                 self._failures.append(f"{root.folder}: not rendered: it refers to remote resources")
-            elif outside := self._outside((*(part.folder for part in parts), *files)):
-                self._failures.append(
-                    f"{root.folder}: not rendered: {outside} is outside of {self.search.files.within}"
-                )
+            elif reason := self._confinement((*(part.folder for part in parts), *files)):
+                self._failures.append(f"{root.folder}: not rendered: {reason}")
             elif unread := sorted(file for file in files if Path(file).is_dir()):
                 self._failures.append(f"{root.folder}: not rendered: {unread[0]} was not read")
             else:
@@ -98,12 +96,17 @@ class Rendering:
         """The number of kustomizations and charts of ours that could not be rendered."""
         return len(self._failures)
 
-    def _outside(self, paths: Iterable[str]) -> str:
-        """Return the first of *paths* that is not in the folder that nothing may lead out of. Empty: all are."""
+    def _confinement(self, paths: Iterable[str]) -> str:
+        """Return the first of *paths* that must not be read, with the reason. Empty: all may be read."""
         if not (within := self.search.files.within):
             return ""
-        boundary = Path(within).resolve()
-        return next((path for path in sorted(paths) if not Path(path).resolve().is_relative_to(boundary)), "")
+        boundary = Path(within)
+        for path in sorted(paths):
+            if not Path(path).resolve().is_relative_to(boundary.resolve()):
+                return f"{path} is outside of {within}"
+            if is_hidden(Path(path), boundary):
+                return f"{path} is hidden"
+        return ""
 
     def _is_searched(self, chart: Path) -> bool:
         """Return whether the chart is in a folder that was searched, and is not confidential."""

@@ -49,7 +49,8 @@ class Files:
         unknown_kinds: Whether unknown kinds fail. None means that they are skipped, but a named file must contain an
             object of a known kind.
         render: Whether to render our kustomizations and charts in folders.
-        within: Folder that rendered kustomizations must not lead out of. Empty: unlimited.
+        within: Folder that links and rendered kustomizations must not lead out of, nor to hidden files in it. Empty:
+            unlimited.
     """
 
     paths: Sequence[str] = ()
@@ -159,7 +160,7 @@ class Search:
         for file in self._files_in(folder):
             count += 1
             try:
-                _check_within(file, folder)
+                _check_within(file, folder, self.files.within)
                 yield str(file), _decode(str(file), _content(file, regular=True))
             except UnreadableFileError as error:
                 self.problems.append(error.mistake)
@@ -267,11 +268,22 @@ def _fits(name: str, pattern: str) -> bool:
     return not pattern[at:].strip("*")
 
 
-def _check_within(file: Path, folder: Path) -> None:
+def is_hidden(file: Path, folder: Path) -> bool:
+    """Return whether a file below *folder*, or the target of its links, is hidden or in a hidden folder.
+
+    Links to hidden files are common elsewhere: a mounted ConfigMap consists of them.
+    """
+    place, base = file.resolve(), folder.resolve()
+    return place.is_relative_to(base) and any(part.startswith(".") for part in place.relative_to(base).parts)
+
+
+def _check_within(file: Path, folder: Path, within: str) -> None:
     if not file.resolve().is_relative_to(folder.resolve()):
         raise UnreadableFileError(
             str(file), f"is a link to a file outside of {folder}. To read it, give the path of the file itself"
         )
+    if within and is_hidden(file, Path(within)):
+        raise UnreadableFileError(str(file), "is a link to a hidden file")
 
 
 def _content(file: Path, *, regular: bool = False) -> bytes:

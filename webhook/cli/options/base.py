@@ -152,7 +152,7 @@ repository_option = grouped(
         help="Render kustomizations and charts that contain harbormaster objects, with kustomize or kubectl, and helm, "
         "if installed.  [default: --render]",
     ),
-    click.option("--render-within", "within", default="", metavar="DIR", hidden=True),
+    click.option("--within", default="", metavar="DIR", hidden=True),
 )
 """The files to read, which may contain objects of other tools. See `webhook.cli.files.repositories`."""
 

@@ -165,6 +165,8 @@ async def test_a_hub_answers_and_nothing_is_written_to_it(folder, tmp_path, monk
         pytest.param("-", "must be an existing file or folder below ", id="standard-input"),
         pytest.param("https://example.com/a.yaml", "must be an existing file or folder below ", id="url"),
         pytest.param(".hidden/a.yaml", "must not be a hidden file, nor in a hidden folder", id="hidden"),
+        pytest.param("visible.yaml", "must not be a hidden file, nor in a hidden folder", id="link-to-hidden-file"),
+        pytest.param("visible/a.yaml", "must not be a hidden file, nor in a hidden folder", id="link-to-hidden-folder"),
         pytest.param("notes.txt", "must be a folder, or a file that ends in .yaml, .yml, .json", id="suffix"),
         pytest.param("pipe.yaml", "must be a folder, or a file that ends in .yaml, .yml, .json", id="pipe"),
         pytest.param("a\0b", "must not contain control characters", id="nul"),
@@ -178,6 +180,8 @@ def test_only_manifests_below_the_folder_are_read(folder, name, reason, argument
     (folder / "way-out").symlink_to("/etc")
     (folder / ".hidden").mkdir()
     write(folder / ".hidden" / "a.yaml", SECRET)
+    (folder / "visible.yaml").symlink_to(".hidden/a.yaml")
+    (folder / "visible").symlink_to(".hidden")
     (folder / "notes.txt").write_text("a: 1")
     os.mkfifo(folder / "pipe.yaml")
     from pydantic import ValidationError
@@ -199,6 +203,16 @@ async def test_the_content_of_a_link_in_a_folder_is_not_read(folder):
     (folder / "way-out.yaml").symlink_to("../outside.yaml")
     async with connected(folder) as client:
         assert "way-out.yaml" in "\n".join(await refusal(client, "plan", files=["."]))
+
+
+async def test_a_link_in_a_folder_to_a_hidden_file_is_not_read(folder):
+    (folder / ".hidden").mkdir()
+    write(folder / ".hidden" / "a.yaml", placement("secret-name"))
+    (folder / "visible.yaml").symlink_to(".hidden/a.yaml")
+    async with connected(folder) as client:
+        text = "\n".join(await refusal(client, "plan", files=["."]))
+    assert f"{folder}/visible.yaml: is a link to a hidden file" in text
+    assert "secret-name" not in text
 
 
 @pytest.mark.parametrize(

@@ -79,10 +79,19 @@ def test_within_a_folder_nothing_that_leads_out_of_it_is_rendered(cli, overlay, 
     fill(overlay, prod__more__kustomization=[{"resources": ["../../base"]}])
     included = {"resources": ["pool.yaml"]} | {member: ["pool.yaml", "more"] if member == "resources" else ["more"]}
     fill(overlay, prod__pool=[pool("other")], prod__kustomization=[included])
-    result = cli("lint", "prod", "--render", "--render-within", "prod")
+    result = cli("lint", "prod", "--render", "--within", "prod")
     assert "note: prod: not rendered: base is outside of prod\n" in result.stderr
     assert not path.calls.exists()
     assert "note: rendered by `kustomize build`: prod" in cli("lint", "prod", "--render").stderr
+
+
+def test_within_a_folder_no_hidden_file_is_rendered(cli, overlay, path):
+    path("kustomize", RENDERED)
+    (overlay / "prod" / ".hidden").mkdir()
+    fill(overlay, prod__pool=[pool("other")], prod__kustomization=[{"resources": ["pool.yaml", ".hidden/a.yaml"]}])
+    result = cli("lint", "prod", "--render", "--within", "prod")
+    assert "note: prod: not rendered: prod/.hidden/a.yaml is hidden\n" in result.stderr
+    assert not path.calls.exists()
 
 
 def test_validate_and_plan_render_too(cli, overlay, path):
