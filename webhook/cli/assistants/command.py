@@ -13,8 +13,9 @@ from webhook.cli.program import called_by_kubectl
 HELP: Final = """Serve read-only tools for editors and assistants (MCP).
 
 A client of the Model Context Protocol starts this command and talks to it on standard input and output. The tools are
-explain, plan, render, lint, gate, budgets and history. They answer as the commands do with -o json, with your rights.
-Nothing is written or reserved, and values of Secrets are hidden. A long answer is shortened, and lists the omissions.
+explain, plan, render, lint, gate, drain, budgets and history. They answer as the commands do with -o json, with your
+rights. Nothing is written or reserved, and values of Secrets are hidden. A long answer is shortened, and lists the
+omissions.
 
 The tools use one hub, selected as for all commands. They read *.yaml, *.yml and *.json below --folder, except
 hidden files. Paths out of it and links that lead out of it are refused.

@@ -148,10 +148,14 @@ class FileTool(Tool):
         """Yield an error for each path that must not be read."""
         yield from folder.errors("files", self.files)
 
-    def file_options(self, folder: ReadableFolder) -> list[str]:
+    def object_options(self, folder: ReadableFolder) -> list[str]:
         """Return the options that name the objects of the call."""
         options = folder.options("filename", self.files) + ([STDIN] if self.manifests else [])
-        return [*options, f"--within={folder.path}", "--render" if folder.render else "--no-render"]
+        return [*options, f"--within={folder.path}"]
+
+    def file_options(self, folder: ReadableFolder) -> list[str]:
+        """Return the options that name the objects of the call, for a command that renders."""
+        return [*self.object_options(folder), "--render" if folder.render else "--no-render"]
 
 
 class HubTool(FileTool):
@@ -287,6 +291,21 @@ class GateTool(FileTool):
         return CommandLine(words, (self.pool, *self.nodes), not self.has_objects, self.manifests)
 
 
+class DrainTool(FileTool):
+    """Show where a drain of nodes would move their pods, and what blocks it. Nothing is drained.
+
+    Without files and manifests, the cluster that this server was started for answers. The nodes of a member are in a
+    dump of the member.
+    """
+
+    nodes: Annotated[_Words, Field(min_length=1)] = Field(description="The nodes, which are drained together.")
+
+    def command(self, folder: ReadableFolder) -> CommandLine:
+        """Return the command line that answers."""
+        words = ["gate", "drain", *self.object_options(folder)]
+        return CommandLine(words, self.nodes, not self.has_objects, self.manifests)
+
+
 class BudgetsTool(FileTool):
     """Show how many nodes the budgets of NodePools allow to disrupt, per pool and reason: now, or on a calendar.
 
@@ -330,9 +349,9 @@ class HistoryTool(Tool):
 
 TOOLS: Final[dict[str, type[Tool]]] = {
     tool.__name__.removesuffix("Tool").lower(): tool
-    for tool in (ExplainTool, PlanTool, RenderTool, LintTool, GateTool, BudgetsTool, HistoryTool)
+    for tool in (ExplainTool, PlanTool, RenderTool, LintTool, GateTool, DrainTool, BudgetsTool, HistoryTool)
 }
-"""The tools by name, each that of its command."""
+"""The tools by name, each that of its command. drain is a command of gate."""
 
 
 def _one(option: str, value: str | int | None) -> list[str]:

@@ -131,7 +131,8 @@ _filename_option = click.option(
     metavar="FILE",
     help="File, folder (recursively) or - for standard input: YAML or JSON. Repeatable.",
 )
-file_option = grouped("files", Files, _filename_option, ignore_option)
+_within_option = click.option("--within", default="", metavar="DIR", hidden=True)
+file_option = grouped("files", Files, _filename_option, ignore_option, _within_option)
 """The files to read, as argument ``files``."""
 repository_option = grouped(
     "files",
@@ -152,7 +153,7 @@ repository_option = grouped(
         help="Render kustomizations and charts that contain harbormaster objects, with kustomize or kubectl, and helm, "
         "if installed.  [default: --render]",
     ),
-    click.option("--within", default="", metavar="DIR", hidden=True),
+    _within_option,
 )
 """The files to read, which may contain objects of other tools. See `webhook.cli.files.repositories`."""
 

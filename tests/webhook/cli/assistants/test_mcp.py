@@ -48,7 +48,7 @@ def folder(tmp_path):
 async def test_every_tool_only_reads_and_describes_its_arguments():
     async with connected(EXAMPLES) as client:
         tools = (await client.list_tools()).tools
-    assert [tool.name for tool in tools] == ["explain", "plan", "render", "lint", "gate", "budgets", "history"]
+    assert [tool.name for tool in tools] == ["explain", "plan", "render", "lint", "gate", "drain", "budgets", "history"]
     for tool in tools:
         assert tool.annotations.read_only_hint
         assert tool.description
@@ -83,6 +83,22 @@ async def test_answers_from_files_are_those_of_the_commands(cli):
         item["pool"] for item in printed("budgets", "list", "-f", pools, "--total", "30")["items"]
     ]
     assert len(days["items"]) == len({item["pool"] for item in limits["items"]})
+
+
+async def test_a_drain_is_previewed_from_a_dump(cli):
+    dump = EXAMPLES / "disruption" / "dump"
+    name = yaml.safe_load((dump / "nodes.yaml").read_text())["items"][0]["metadata"]["name"]
+    async with connected(EXAMPLES) as client:
+        preview = (await ask(client, "drain", nodes=[name], files=["disruption/dump"]))["answer"]
+        unknown = await refusal(client, "drain", nodes=["nope"], files=["disruption/dump"])
+        option = await refusal(client, "drain", nodes=["--kubeconfig=/etc/passwd"], files=["disruption/dump"])
+        none = await refusal(client, "drain", nodes=[], files=["disruption/dump"])
+        outside = await refusal(client, "drain", nodes=[name], files=["../pyproject.toml"])
+    assert preview == json.loads(cli("gate", "drain", name, "-f", dump, "-o", "json").stdout)
+    assert "nope" in unknown[0]
+    assert "--kubeconfig=/etc/passwd" in option[0]
+    assert none == ["nodes: Required value: must have at least 1 item"]
+    assert outside[0].startswith("files[0]: ")
 
 
 async def test_objects_in_the_call_are_proposed_changes(folder):
@@ -126,6 +142,7 @@ async def test_a_hub_answers_and_nothing_is_written_to_it(folder, tmp_path, monk
     pools = [EXAMPLES / "fleet" / name for name in ("node-pools.yaml", "nodes.yaml")]
     with started(data, "-f", folder, "-f", pools[0], "-f", pools[1], until="Press Ctrl-C"):
         before = written()
+        node_name = stored("get", "nodes")[0]["metadata"]["name"]
         async with connected(folder) as client:
             reasons = (await ask(client, "explain", placement="crp/web", clusters=["dover"]))["answer"]
             runs = (await ask(client, "explain", placement="crp/web", runs=True))["answer"]
@@ -136,6 +153,7 @@ async def test_a_hub_answers_and_nothing_is_written_to_it(folder, tmp_path, monk
             update = (await ask(client, "gate", gate="cluster-update", cluster="dover"))["answer"]
             nodes = await ask(client, "gate", gate="disruption", pool="general", reason="Drifted", count=1)
             limits = (await ask(client, "budgets"))["answer"]
+            drained = (await ask(client, "drain", nodes=[node_name]))["answer"]
             past = (await ask(client, "history", about="crp/web"))["answer"]
             missing = await refusal(client, "explain", placement="crp/nope")
         assert written() == before
@@ -150,6 +168,7 @@ async def test_a_hub_answers_and_nothing_is_written_to_it(folder, tmp_path, monk
     assert (rollout["reason"], update["reason"]) == ("NothingToDo", "NotInRun")
     assert nodes["answer"]["verdict"]
     assert limits["pools"]
+    assert drained["nodes"] == [node_name]
     assert {entry["object"]["name"] for entry in past["items"]} == {"web"}
     assert "nope" in missing[0]
 
