@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
@@ -31,6 +32,9 @@ RENDERING: Final = "agent_deployment.json"
 RELEASE_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?", re.ASCII)
 """Names of Helm releases. Any writer of a Deployment can set the annotation that names its release."""
 
+HELM_SECONDS: Final = 360.0
+"""Timeout of a helm command. Its own for hooks is five minutes."""
+_STOP_SECONDS: Final = 5.0
 _COMPONENT: Final = "app.kubernetes.io/component"
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 _CHART: Final = "helm.sh/chart"
@@ -94,6 +98,7 @@ class Helm:
         context: Context of the member.
         namespace: Namespace of the agent.
         variables: Environment variables of the caller.
+        seconds: Timeout of each command.
     """
 
     program: str
@@ -101,6 +106,7 @@ class Helm:
     context: str
     namespace: str
     variables: Mapping[str, str]
+    seconds: float = HELM_SECONDS
 
     @classmethod
     def find(cls, kubeconfig: Path, context: str, namespace: str, variables: Mapping[str, str]) -> "Helm | None":
@@ -145,7 +151,7 @@ class Helm:
         """Run a command and return its output. Variables that name another cluster than its options are ignored.
 
         Raises:
-            JoinError: The command failed.
+            JoinError: The command failed or timed out.
         """
         environment = {name: value for name, value in self.variables.items() if not name.startswith(_TARGET_VARIABLES)}
         try:
@@ -158,9 +164,17 @@ class Helm:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )
-            output, errors = await process.communicate()
         except OSError as error:
             raise JoinError(f"{self.program}: {error.strerror or error}") from error
+        try:
+            async with asyncio.timeout(self.seconds):
+                output, errors = await process.communicate()
+        except TimeoutError as error:
+            await _stop(process)
+            raise JoinError(
+                f"helm {words[0]}: timed out after {self.seconds:g} s. Run it yourself to see what it waits for, then "
+                f"repeat this command: {self.line(words)}"
+            ) from error
         if process.returncode:
             reason = " ".join(errors.decode(errors="replace").split())
             raise JoinError(f"helm {words[0]}: {reason or f'exit code {process.returncode}'}")
@@ -168,6 +182,17 @@ class Helm:
 
     def _target(self) -> list[str]:
         return [f"--kubeconfig={self.kubeconfig}", f"--kube-context={self.context}", f"--namespace={self.namespace}"]
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """Stop a command: by SIGTERM, upon which helm marks its release as failed, then by SIGKILL."""
+    for stop in (process.terminate, process.kill):
+        with suppress(ProcessLookupError):
+            stop()
+        with suppress(TimeoutError):  # a child of it may still hold its output open
+            async with asyncio.timeout(_STOP_SECONDS):
+                await process.wait()
+                return
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,18 @@ async def test_an_error_of_helm_is_one_line(tmp_path):
         await Helm(str(tmp_path / "gone"), tmp_path, "member", "quay", {}).run(["upgrade", "a"])
 
 
+async def test_a_helm_that_does_not_end_is_stopped_and_named(tmp_path):
+    """A credential plugin may ask a question, and an API server may not answer. Its output may remain open."""
+    script = "import os, signal\nos.fork()\nsignal.alarm(60)\nsignal.pause()"
+    helm = replace(helm_program(tmp_path, script), seconds=0.1)
+    with pytest.raises(JoinError) as caught:
+        await helm.run(["upgrade", "a"])
+    assert str(caught.value) == (
+        "helm upgrade: timed out after 0.1 s. Run it yourself to see what it waits for, then repeat this command: "
+        f"helm upgrade a '--kubeconfig={tmp_path}/my files' '--kube-context=arn:of a/cluster' --namespace=quay"
+    )
+
+
 @pytest.mark.parametrize(
     ("chart", "status", "obstacle"),
     [
