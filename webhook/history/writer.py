@@ -107,7 +107,7 @@ class HistoryWriter:
         self._tidied: datetime | None = None
         self._bytes = 0
         """Bytes written since retention was last enforced."""
-        self._trouble = ""
+        self._trouble = ("", "")
 
     def note(
         self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "", *, once: str = ""
@@ -145,11 +145,11 @@ class HistoryWriter:
         try:
             while True:
                 await asyncio.sleep(self._interval.total_seconds())
-                await self._write()
+                await self.write()
         finally:
             try:
                 async with asyncio.timeout(LAST_SECONDS):
-                    await self._write()
+                    await self.write()
             except TimeoutError:
                 log.warning("history not flushed before shutdown", extra={"entries": len(self._waiting)})
 
@@ -181,17 +181,29 @@ class HistoryWriter:
         self._entry_count += 1
         return record.named(f"{self._origin}-{self._entry_count:010}")
 
-    async def _write(self) -> None:
+    async def write(self) -> None:
         """Flush, and log a failure once. Entries that are not written remain buffered."""
         try:
-            await self.flush()
-            if self._trouble:
-                log.info("history writes resumed")
-            self._trouble = ""
+            await self._write_entries()
         except StoreError as error:
-            if str(error) != self._trouble:
-                log.warning("history write failed", extra={"error": str(error)})
-            self._trouble = str(error)
+            self._note("history write failed", str(error))
+            return
+        try:
+            await self._enforce_retention()
+        except StoreError as error:
+            self._note("history retention failed", str(error))
+            return
+        self._note("", "")
+
+    def _note(self, failure: str, cause: str) -> None:
+        """Log a failure unless the last write failed alike. Empty: the write succeeded."""
+        if (failure, cause) == self._trouble:
+            return
+        if failure:
+            log.warning(failure, extra={"error": cause})
+        else:
+            log.info("history writes resumed")
+        self._trouble = failure, cause
 
     async def flush(self) -> None:
         """Write the buffered entries, then enforce retention if it is due.
@@ -200,21 +212,30 @@ class HistoryWriter:
             StoreError: The hub rejects the write, and all entries remain buffered, or it fails while retention is
                 enforced.
         """
+        await self._write_entries()
+        await self._enforce_retention()
+
+    async def _write_entries(self) -> None:
+        """Write the buffered entries. Raises `StoreError`: all remain buffered."""
         self._settle()
         written, dropped = tuple(self._waiting.items()), self._dropped
-        if written or dropped:
-            entries = [each for _, each in written]
-            if dropped:
-                entries.append(self._loss(dropped))
-            await self._append([each.line() for each in entries], max(each.until for each in entries))
-            self.writes += 1
-            self._dropped -= dropped
-            for identity, each in written:
-                if (buffered_entry := self._waiting[identity]) is each:
-                    del self._waiting[identity]
-                else:  # repeated during the write: keep only the occurrences that are not on record
-                    self._waiting[identity] = self._with_id(_since(buffered_entry, each))
-            self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
+        if not (written or dropped):
+            return
+        entries = [each for _, each in written]
+        if dropped:
+            entries.append(self._loss(dropped))
+        await self._append([each.line() for each in entries], max(each.until for each in entries))
+        self.writes += 1
+        self._dropped -= dropped
+        for identity, each in written:
+            if (buffered_entry := self._waiting[identity]) is each:
+                del self._waiting[identity]
+            else:  # repeated during the write: keep only the occurrences that are not on record
+                self._waiting[identity] = self._with_id(_since(buffered_entry, each))
+        self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
+
+    async def _enforce_retention(self) -> None:
+        """Delete expired ConfigMaps if it is due. Raises `StoreError`."""
         if self._is_untidy():
             await self.delete_expired()
 

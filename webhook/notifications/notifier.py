@@ -5,8 +5,8 @@ waits. A failed post is retried with exponential backoff until the notification 
 recovers therefore gets everything it missed, and one that stays down costs a bounded queue and one log line.
 
 Head-of-line blocking: if the oldest notification fails ``PATIENCE`` times in a row, later ones may pass it while the
-receiver accepts them, because the receiver may reject only this one. On shutdown, the waiting notifications are sent
-until one of them fails or ``LAST_SECONDS`` have passed. The rest are dropped.
+receiver accepts them, because the receiver may reject only this one. On shutdown, each waiting notification is
+tried once, until ``LAST_SECONDS`` have passed. The rest are dropped.
 """
 
 import asyncio
@@ -148,7 +148,7 @@ class Notifier:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Send until cancelled, then send the waiting notifications until one fails or ``LAST_SECONDS`` have passed."""
+        """Send until cancelled, then try each waiting notification once, until ``LAST_SECONDS`` have passed."""
         try:
             while True:
                 await self._arrived.wait()
@@ -163,10 +163,11 @@ class Notifier:
             await self._send_the_rest()
 
     async def _send_the_rest(self) -> None:
+        place = 0
         try:
             async with asyncio.timeout(LAST_SECONDS):
-                while self._waiting and await self._send(0):
-                    pass
+                while place < len(self._waiting):
+                    place += not await self._send(place)
         except TimeoutError:
             pass  # logged below
         if self._waiting:

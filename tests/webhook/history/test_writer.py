@@ -213,6 +213,29 @@ async def test_old_config_maps_of_any_process_are_taken_away():
         assert [each.message for each in (await it.found()).entries] == ["new"]
 
 
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [("create", "history write failed"), ("list", "history retention failed")],
+)
+async def test_a_failure_is_logged_once_with_its_step(caplog, monkeypatch, method, message):
+    caplog.set_level("INFO")
+    async with hub() as it:
+        writer = it.writer()
+        works = getattr(it.store, method)
+
+        async def fails(*_, **__):
+            raise UnavailableError("the hub is down")
+
+        monkeypatch.setattr(it.store, method, fails)
+        for number in range(3):
+            refuse(writer, str(number))
+            await writer.write()
+        monkeypatch.setattr(it.store, method, works)
+        await writer.write()
+        assert [record.message for record in caplog.records] == [message, "history writes resumed"]
+        assert {each.message for each in (await it.found()).entries} == {"0", "1", "2"}
+
+
 async def test_the_end_of_a_process_writes_what_waits():
     async with hub() as it:
         writer = it.writer()

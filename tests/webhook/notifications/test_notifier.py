@@ -175,6 +175,19 @@ async def test_the_end_of_a_process_sends_what_waits(tmp_path):
         assert (teller.counted("sent"), teller.counted("dropped")) == (1, 0)
 
 
+async def test_at_the_end_of_a_process_one_failure_does_not_keep_the_others_back(tmp_path):
+    async with listening(503) as receiver:
+        receiver.fails_at = "ApprovalNeeded"
+        teller = Teller(tmp_path, receiver.url, pauses=(60.0, 60.0))
+        async with teller.running():
+            teller.tell(Event("ApprovalNeeded", "the receiver has a bug here"))
+            await teller.counts("failed")
+            for number in range(3):
+                teller.tell(Event("PlacementRolloutStalled", str(number), "Warning"))
+        assert (teller.counted("sent"), teller.counted("failed"), teller.counted("dropped")) == (3, 2, 1)
+        assert teller.waiting == 0
+
+
 async def test_the_end_of_a_process_waits_little_for_a_receiver_that_hangs(tmp_path, monkeypatch):
     monkeypatch.setattr(notifier, "LAST_SECONDS", 0.05)
     async with listening() as receiver:

@@ -28,7 +28,7 @@ from webhook.controllers.upgraders.upgrader import MemberRef
 from webhook.kube.cache.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectError, Key, key_of
 
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 4
 _CONFLICT: Final = Rejected("NameTaken", "a ClusterUpgradeRequest of the same name belongs to another operation")
 
 
@@ -125,8 +125,8 @@ class UpgradeRequestStore:
         Raises:
             ConflictError: Other clients keep writing the member.
         """
-        for _ in range(_ATTEMPTS):
-            with suppress(ConflictError):
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(ConflictError):  # the cache has read the member again
                 return await self._note(request)
         return await self._note(request)
 
