@@ -1,6 +1,7 @@
 """Every word that commands print with a link leads to an anchor of a document."""
 
 import json
+from typing import get_type_hints
 
 import pytest
 
@@ -14,9 +15,11 @@ from tests.docs.anchored import FILE, explained_json
 from tests.docs.pages import ROOT, read_page
 from tests.docs.said import words_said
 from webhook.admission.catalogue import catalogue
-from webhook.cli.text.links import CLUSTER, STATE, url_of
+from webhook.answers.run_answers import UpdateRun
+from webhook.cli.text.links import CLUSTER, RUN, STATE, url_of
 
 PLACES = json.loads(FILE.read_text(encoding="utf-8"))
+STATES_OF_RUNS = get_type_hints(UpdateRun, include_extras=True)["state"].__metadata__[0].schema["enum"]
 
 
 def test_the_words_are_those_of_the_documents():
@@ -39,6 +42,9 @@ def _exists(page, anchor):
         pytest.param(CLUSTER, [*Category, *OWN_VERDICTS], id="verdicts-on-clusters"),
         pytest.param("Node", [*GateVerdict, *BlockReason], id="gate-of-nodes"),
         pytest.param(STATE, [*ClusterState, *ObjectState], id="states"),
+        pytest.param(
+            RUN, get_type_hints(UpdateRun, include_extras=True)["state"].__metadata__[0].schema["enum"], id="runs"
+        ),
         pytest.param("Gate", MemberReason, id="gate-of-members"),
     ],
 )

@@ -1,6 +1,7 @@
 """The pages made from the code are what the code says now; ``make docs`` writes them anew."""
 
 import ast
+import json
 
 import pytest
 
@@ -21,6 +22,12 @@ def test_a_page_made_from_the_code_is_up_to_date(name):
 
 def test_the_terms_of_the_page_are_up_to_date():
     assert terms_of_page.FILE.read_text(encoding="utf-8") == terms_of_page.page(), "run `make docs`"
+
+
+def test_the_page_explains_terms_of_every_group():
+    terms = json.loads(terms_of_page.FILE.read_text(encoding="utf-8"))
+    assert {term["group"] for term in terms} == {"rule", "state", "verdict", "reason"}
+    assert {"TaintNotTolerated", "rolling out", "Picked"} <= {term["id"] for term in terms}
 
 
 def test_every_metric_is_listed():

@@ -12,7 +12,7 @@ from webhook.admission.catalogue import catalogue
 FILE: Final = ROOT / "webhook" / "page" / "reference.json"
 
 _LINK: Final = re.compile(r"\[((?:[^\]\[]|\[[^\]]*\])+)\]\([^)\s]+\)")
-_ROW: Final = re.compile(r"\| `([^`]+)` \| (.+) \|")
+_ROW: Final = re.compile(r"\| (?:<a id=\"[^\"]+\"></a>)?`([^`]+)` \| (.+) \|")
 _REASON: Final = re.compile(r"\n### (\w+: \w+)\n(.*?)(?=\n##|\Z)", re.DOTALL)
 _ANCHOR: Final = re.compile(r'<a id="[^"]+"></a>\n?')
 

@@ -27,7 +27,8 @@ HELP = """Show objects.
 
 KIND is a kind, its plural or its short name: crp, rp, memberclusters, work, nodepools, deploy, ns, … Separate several
 kinds with commas. `all` stands for the same kinds as in kubectl, `fleet` for all kinds of harbormaster. The table has
-the columns of the kind's CustomResourceDefinition, or those of the API server. -o wide shows more columns.
+the columns of the kind's CustomResourceDefinition, or those of the API server. -o wide shows more columns, and for
+our kinds the URLs of the explanations of states and reasons.
 
 \b
 Formats (-o):

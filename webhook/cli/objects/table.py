@@ -10,6 +10,7 @@ from functools import cmp_to_key
 from typing import Any, Self
 
 from scorer.api.crd.table import cells, columns_of
+from scorer.api.kinds import OUR_KINDS
 from scorer.api.unstructured.documents import dict_at, dicts_at, list_at, text_at
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quantity import parse_quantity
@@ -18,6 +19,7 @@ from webhook.cli.errors import UserError
 from webhook.cli.files.documents import title_of
 from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument
 from webhook.cli.text.jsonpath import JsonPathError, go_text, parse_path
+from webhook.cli.text.links import URLS, urls_in
 
 _BREAKS = "\f\n\r"
 
@@ -95,6 +97,7 @@ class ObjectTable:
         self._spaced = argument.kind.namespaced and style.everywhere
         self._served = served
         self._columns = columns_of(argument.kind, wide=style.wide, definition=argument.definition)
+        self._has_urls = style.wide and served is None and argument.kind in (*OUR_KINDS, EVENT)
 
     @property
     def headers(self) -> list[str]:
@@ -105,6 +108,7 @@ class ObjectTable:
             names = [*(() if self._kind == EVENT else ("Name",)), *(column.name for column in self._columns)]
         labels = [label.rpartition("/")[2] for label in self._style.label_columns]
         names = [*names, *labels, *(("Labels",) if self._style.all_labels else ())]
+        names += [URLS] if self._has_urls else []
         return [name.upper() for name in (["Namespace", *names] if self._spaced else names)]
 
     def row(self, item: JsonObject) -> list[str]:
@@ -114,6 +118,9 @@ class ObjectTable:
         row = [*self._cells(item, namespace, name), *(labels.get(label, "") for label in self._style.label_columns)]
         if self._style.all_labels:
             row.append(",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>")
+        if self._has_urls:
+            own = cells(item, self._columns, datetime.now(UTC))
+            row.append(urls_in(own, [column.name.upper() for column in self._columns]))
         return [namespace, *row] if self._spaced else row
 
     def _cells(self, item: JsonObject, namespace: str, name: str) -> list[str]:

@@ -21,7 +21,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import ObjectReference, parse_reference
-from webhook.cli.objects.tree_output import TreeChangeLog, make_nodes, plain_lines, rich_tree
+from webhook.cli.objects.tree_output import TreeChangeLog, TreeNode, make_nodes, plain_lines, rich_tree, with_urls
 from webhook.cli.options.base import output_option, placement_namespace_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import is_terminal, print_document, print_line
@@ -48,6 +48,7 @@ Examples:
   harbormaster tree crp/payments -w               follow it until Ctrl-C or until it is deleted
   harbormaster tree crp/payments -w | tee log     as a log: one line per change, with the time
   harbormaster tree rp/team-a/web --all
+  harbormaster tree crp/payments -o wide          with the URLs of the explanations of states and reasons
   harbormaster tree crp/payments --kubeconfig hub.kubeconfig -o json
 
 \b
@@ -82,7 +83,7 @@ Exit codes:
 @click.argument("placement", nargs=-1, required=True, metavar="PLACEMENT", shell_complete=tab("placements"))
 @click.option("-w", "--watch", is_flag=True, help="Keep running and show every change.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Show every cluster and every object on its own line.")
-@output_option("text", "json", "yaml")
+@output_option("text", "wide", "json", "yaml")
 @placement_namespace_option
 @hub_options
 def command(
@@ -317,32 +318,37 @@ class _Show:
     """Prints trees in the format asked for.
 
     Args:
-        output: ``text``, ``json`` or ``yaml``.
+        output: ``text``, ``wide``, ``json`` or ``yaml``.
         everything: Show every cluster and object on its own line.
     """
 
     def __init__(self, output: str, *, everything: bool) -> None:
         self._output = output
         self._everything = everything
+        self._is_text = output in ("text", "wide")
+
+    def _nodes(self, tree: JsonObject) -> TreeNode:
+        nodes = make_nodes(tree, everything=self._everything)
+        return with_urls(nodes) if self._output == "wide" else nodes
 
     def once(self, tree: JsonObject) -> None:
         """Print one tree, and on standard error the kinds that it omits."""
         for line in _omissions(tree):
             complain(line)
-        if self._output != "text":
+        if not self._is_text:
             print_document(tree, self._output)
         elif is_terminal():
             from rich.console import Console
 
-            Console(highlight=False).print(rich_tree(make_nodes(tree, everything=self._everything)))
+            Console(highlight=False).print(rich_tree(self._nodes(tree)))
         else:
-            self._echo(plain_lines(make_nodes(tree, everything=self._everything), ascii_only=not _has_lines()))
+            self._echo(plain_lines(self._nodes(tree), ascii_only=not _has_lines()))
 
     @contextmanager
     def live(self) -> Iterator[Draw]:
         """Yield a function that redraws the tree in place, or prints its changes."""
-        draw = self._documents if self._output != "text" else self._changes()
-        if self._output != "text" or not is_terminal():
+        draw = self._documents if not self._is_text else self._changes()
+        if not self._is_text or not is_terminal():
             yield _only_news(draw)
             return
         from rich.console import Console, Group
@@ -354,7 +360,7 @@ class _Show:
             def redraw(tree: JsonObject, trouble: str) -> None:
                 below = [Text(line, style="yellow") for line in _omissions(tree)]
                 below += [Text(_lost(trouble), style="red")] if trouble else []
-                live.update(Group(rich_tree(make_nodes(tree, everything=self._everything)), *below), refresh=True)
+                live.update(Group(rich_tree(self._nodes(tree)), *below), refresh=True)
 
             yield _only_news(redraw)
 

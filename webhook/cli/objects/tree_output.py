@@ -13,7 +13,7 @@ from scorer.api.names import ADVISORIES, REMOVAL_PENDING_CONDITION
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import format_count, printable
 from scorer.rollout.views.tree import ClusterState, ObjectState, title_of_object
-from webhook.cli.text.links import STATE
+from webhook.cli.text.links import STATE, links_in
 from webhook.cli.text.output import with_links
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _TreeNode:
+class TreeNode:
     """One line and its children."""
 
     parts: tuple[Part, ...]
-    children: "tuple[_TreeNode, ...]" = ()
+    children: "tuple[TreeNode, ...]" = ()
 
     @property
     def text(self) -> str:
@@ -71,7 +71,7 @@ class _TreeNode:
         return "".join(part.text for part in self.parts)
 
 
-def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
+def make_nodes(tree: JsonObject, *, everything: bool = False) -> TreeNode:
     """Return the tree as lines.
 
     Args:
@@ -88,7 +88,7 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
     placement = tree["placement"]
     details = [f"{cluster['cluster']}: {cluster['detail']}" for cluster in clusters]
     is_repeated_below = placement["why"] in (*details, _pending_message(placement))
-    return _TreeNode(
+    return TreeNode(
         placement_line({**placement, "why": ""} if is_repeated_below else placement),
         (
             *_about(tree["placement"]),
@@ -121,11 +121,11 @@ def _state(state: str, detail: str) -> tuple[Part, ...]:
     return (Part(_GAP), name, *((Part(f": {detail}"),) if detail else ()))
 
 
-def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
+def _about(placement: Mapping[str, Any]) -> Iterator[TreeNode]:
     kind, reason = placement["kind"], placement["why"]
     if message := _pending_message(placement):
-        command = _TreeNode((Part(f"harbormaster confirm {placement['ref']}", "dim"),))
-        yield _TreeNode((Part("removal pending", _STYLES["removal pending"]), Part(f": {message}")), (command,))
+        command = TreeNode((Part(f"harbormaster confirm {placement['ref']}", "dim"),))
+        yield TreeNode((Part("removal pending", _STYLES["removal pending"]), Part(f": {message}")), (command,))
     conditions = [
         {
             **condition,
@@ -136,10 +136,10 @@ def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
         if condition["type"] not in (REMOVAL_PENDING_CONDITION, ADVISORIES)
     ]
     if advisories := _message_of(placement, ADVISORIES):
-        lines = tuple(_TreeNode((Part(line),)) for line in advisories.split("\n"))
-        yield _TreeNode((Part("advisories", "yellow"),), lines)
+        lines = tuple(TreeNode((Part(line),)) for line in advisories.split("\n"))
+        yield TreeNode((Part("advisories", "yellow"),), lines)
     if conditions:
-        yield _TreeNode((Part("conditions"), *_conditions(conditions)))
+        yield TreeNode((Part("conditions"), *_conditions(conditions)))
     yield from _ending(placement)
 
 
@@ -178,9 +178,9 @@ def _condition(condition: Mapping[str, Any]) -> Iterator[Part]:
         yield Part(f": {condition['message']}" if condition["message"] else "")
 
 
-def _ending(document: Mapping[str, Any]) -> Iterator[_TreeNode]:
+def _ending(document: Mapping[str, Any]) -> Iterator[TreeNode]:
     if document["deleting"]:
-        yield _TreeNode((Part("is being deleted", _STYLES["deleting"]), Part(_held(document))))
+        yield TreeNode((Part("is being deleted", _STYLES["deleting"]), Part(_held(document))))
 
 
 def _held(document: Mapping[str, Any]) -> str:
@@ -203,12 +203,12 @@ def _age(cluster: Mapping[str, Any], latest: int | None) -> str:
     return f"resource snapshot {cluster['binding']['resourceIndex']}, the latest is {latest}"
 
 
-def _cluster(cluster: Mapping[str, Any], latest: int | None, *, everything: bool) -> _TreeNode:
+def _cluster(cluster: Mapping[str, Any], latest: int | None, *, everything: bool) -> TreeNode:
     children = [*_binding(cluster), *(_work(work, everything=everything) for work in cluster["works"])]
-    return _TreeNode(cluster_line(cluster, latest), tuple(children))
+    return TreeNode(cluster_line(cluster, latest), tuple(children))
 
 
-def _binding(cluster: Mapping[str, Any]) -> Iterator[_TreeNode]:
+def _binding(cluster: Mapping[str, Any]) -> Iterator[TreeNode]:
     binding = cluster["binding"]
     if binding is None:
         return
@@ -229,11 +229,11 @@ def _binding(cluster: Mapping[str, Any]) -> Iterator[_TreeNode]:
         parts.append(Part(f"{_GAP}{rollout['message']}", "dim"))
     condition = binding["condition"]
     below = (
-        (_TreeNode(tuple(_flush(_condition(condition)))),)
+        (TreeNode(tuple(_flush(_condition(condition)))),)
         if condition and condition["status"] != "True" and cluster["detail"] not in condition["message"]
         else ()
     )
-    yield _TreeNode(tuple(parts), (*below, *_ending(binding)))
+    yield TreeNode(tuple(parts), (*below, *_ending(binding)))
 
 
 def _flush(parts: Iterable[Part]) -> list[Part]:
@@ -242,7 +242,7 @@ def _flush(parts: Iterable[Part]) -> list[Part]:
     return [replace(first, text=first.text.lstrip()), *others]
 
 
-def _work(work: Mapping[str, Any], *, everything: bool) -> _TreeNode:
+def _work(work: Mapping[str, Any], *, everything: bool) -> TreeNode:
     parts = [Part("Work ", "dim"), Part(work["name"])]
     if work["envelope"]:
         parts.append(Part(f"{_GAP}from {_envelope(work['envelope'])}", "dim"))
@@ -257,8 +257,8 @@ def _work(work: Mapping[str, Any], *, everything: bool) -> _TreeNode:
     visible = objects if everything else [item for item in objects if not _is_quiet(item)]
     below = [_object(item) for item in visible]
     if len(visible) < len(objects):
-        below.append(_TreeNode((Part(_quiet_objects([item for item in objects if _is_quiet(item)]), "green"),)))
-    return _TreeNode(tuple(parts), (*_ending(work), *below))
+        below.append(TreeNode((Part(_quiet_objects([item for item in objects if _is_quiet(item)]), "green"),)))
+    return TreeNode(tuple(parts), (*_ending(work), *below))
 
 
 def _is_quiet(entry: Mapping[str, Any]) -> bool:
@@ -277,18 +277,18 @@ def _envelope(envelope: Mapping[str, Any]) -> str:
     return f"{envelope['type']} {space}{envelope['name']}"
 
 
-def _object(entry: Mapping[str, Any]) -> _TreeNode:
+def _object(entry: Mapping[str, Any]) -> TreeNode:
     state, message, reason = entry["state"], entry["message"], entry["reason"]
     suffix = f": {message}" if message else ""
     if state == ObjectState.FAILED:
         suffix = f" {reason}{suffix}"
-    parts = [Part(title_of_object(entry)), Part(f"{_GAP}{state}", _STYLES.get(state, "")), Part(suffix)]
+    parts = [Part(title_of_object(entry)), Part(_GAP), Part(state, _STYLES.get(state, ""), STATE), Part(suffix)]
     if not entry["tracked"]:
         parts.append(Part(", its availability cannot be tracked", "dim"))
     for word, key in (("drifted", "drifts"), ("differs", "diffs")):
         if entry[key]:
             parts.append(Part(f"{_GAP}{word}: {_fields(entry[key])}", "yellow"))
-    return _TreeNode(tuple(parts))
+    return TreeNode(tuple(parts))
 
 
 def _fields(details: Sequence[Mapping[str, Any]]) -> str:
@@ -298,17 +298,17 @@ def _fields(details: Sequence[Mapping[str, Any]]) -> str:
     return f"{format_count(len(details), 'field')} ({', '.join(paths)}{more})"
 
 
-def _missing(missing: Sequence[Mapping[str, Any]], *, everything: bool) -> Iterator[_TreeNode]:
+def _missing(missing: Sequence[Mapping[str, Any]], *, everything: bool) -> Iterator[TreeNode]:
     if not missing:
         return
     visible = missing if everything else missing[:MOST_MISSING]
-    below = [_TreeNode((Part(item["message"] or item["reason"]),)) for item in visible]
+    below = [TreeNode((Part(item["message"] or item["reason"]),)) for item in visible]
     if len(visible) < len(missing):
-        below.append(_TreeNode((Part(f"and {len(missing) - len(visible)} more", "dim"),)))
-    yield _TreeNode((Part(f"{format_count(len(missing), 'cluster')} wanted, not found", "yellow"),), tuple(below))
+        below.append(TreeNode((Part(f"and {len(missing) - len(visible)} more", "dim"),)))
+    yield TreeNode((Part(f"{format_count(len(missing), 'cluster')} wanted, not found", "yellow"),), tuple(below))
 
 
-def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterator[_TreeNode]:
+def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterator[TreeNode]:
     """Yield a line per state of the clusters that are not shown one by one, with the reason if they have one."""
     names: dict[tuple[str, str, str], list[str]] = {}
     for cluster in clusters:
@@ -319,10 +319,11 @@ def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterat
         more = f" and {len(name) - MOST_NAMES} more" if len(name) > MOST_NAMES else ""
         shown_names = Part(f" ({', '.join(name[:MOST_NAMES])}{more})", "dim")
         reason = Part(f": {detail}" if detail else "")
-        yield _TreeNode(
+        yield TreeNode(
             (
                 Part(format_count(len(name), "cluster")),
-                Part(f" {state}", _STYLES[state]),
+                Part(" "),
+                Part(state, _STYLES[state], STATE),
                 shown_names,
                 reason,
                 Part(age, "yellow"),
@@ -330,7 +331,14 @@ def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterat
         )
 
 
-def plain_lines(node: _TreeNode, *, ascii_only: bool = False) -> Iterator[str]:
+def with_urls(node: TreeNode) -> TreeNode:
+    """Return the tree with the URLs of the words of each line at its end."""
+    urls = dict.fromkeys(link.url for part in node.parts for link in links_in(part.text, part.kind))
+    parts = (*node.parts, *((Part(f"{_GAP}{','.join(urls)}", "dim"),) if urls else ()))
+    return TreeNode(parts, tuple(map(with_urls, node.children)))
+
+
+def plain_lines(node: TreeNode, *, ascii_only: bool = False) -> Iterator[str]:
     """Yield the tree as text, one line per node.
 
     Args:
@@ -341,14 +349,14 @@ def plain_lines(node: _TreeNode, *, ascii_only: bool = False) -> Iterator[str]:
     yield from _plain(node.children, ("|   ", "|-- ", "`-- ") if ascii_only else ("│   ", "├── ", "└── "), "")
 
 
-def _plain(nodes: Sequence[_TreeNode], signs: tuple[str, str, str], before: str) -> Iterator[str]:
+def _plain(nodes: Sequence[TreeNode], signs: tuple[str, str, str], before: str) -> Iterator[str]:
     for position, node in enumerate(nodes):
         last = position == len(nodes) - 1
         yield before + (signs[2] if last else signs[1]) + printable(node.text)
         yield from _plain(node.children, signs, before + ("    " if last else signs[0]))
 
 
-def rich_tree(node: _TreeNode) -> "Tree":
+def rich_tree(node: TreeNode) -> "Tree":
     """Return the tree for a terminal."""
     from rich.tree import Tree
 
@@ -357,12 +365,12 @@ def rich_tree(node: _TreeNode) -> "Tree":
     return root
 
 
-def _grow(branch: "Tree", node: _TreeNode) -> None:
+def _grow(branch: "Tree", node: TreeNode) -> None:
     for child in node.children:
         _grow(branch.add(_rich_text(child)), child)
 
 
-def _rich_text(node: _TreeNode) -> Any:
+def _rich_text(node: TreeNode) -> Any:
     from rich.text import Text
 
     line = Text()
@@ -394,14 +402,14 @@ class TreeChangeLog:
 def _entries(tree: JsonObject, *, everything: bool) -> Iterator[tuple[str, str]]:
     """Yield the key and the text of every line that can change. A cluster may have several bindings, old and new."""
     placement = tree["placement"]
-    yield placement["ref"], _TreeNode(placement_line(placement)).text
+    yield placement["ref"], TreeNode(placement_line(placement)).text
     if missing := tree["missing"]:
         words = "; ".join(item["message"] for item in missing[:MOST_MISSING])
         yield "wanted, not found", f"wanted, not found{_GAP}{words}"
     for cluster in tree["clusters"]:
         name, binding = cluster["cluster"], cluster["binding"]
         key = f"{name}{_GAP}binding {binding['name']}" if binding else f"{name}{_GAP}{cluster['detail']}"
-        yield key, _TreeNode(cluster_line(cluster, placement["resourceIndex"])).text
+        yield key, TreeNode(cluster_line(cluster, placement["resourceIndex"])).text
         for work in cluster["works"] if everything else ():
             above = f"{key}{_GAP}Work {work['name']}"
             yield above, f"{name}{_GAP}{_work({**work, 'objects': []}, everything=True).text}"

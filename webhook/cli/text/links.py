@@ -21,11 +21,15 @@ from webhook.settings.variables import CommandVariables
 
 STATE: Final = "State"
 """Kind of the states of placements, clusters and objects."""
+RUN: Final = "Run"
+"""Kind of the states of runs."""
 EVENT: Final = "Event"
 FINDING: Final = "Lint"
 """Kind of the words in place of a rule ID in findings of `harbormaster lint`."""
 CLUSTER: Final = "Cluster"
 """Kind of the verdicts on clusters in a scheduling decision."""
+URLS: Final = "DOCS"
+"""Header of the column with the URLs, in wide tables."""
 _KINDS_OF_COLUMNS: Final = {"STATE": STATE, "VERDICT": CLUSTER}
 _LINKLESS: Final = ("dumb", "linux")
 """Types of terminals that would show the control sequence, or parts of it."""
@@ -52,9 +56,9 @@ def url_of(word: str, kind: str = "") -> str:
 
     Args:
         word: ID of a rule, a verdict, a state, or a type or reason of a condition.
-        kind: Type of the condition of a reason, `EVENT`, `STATE` or `CLUSTER`. Empty: unknown.
+        kind: Type of the condition of a reason, `EVENT`, `STATE`, `RUN` or `CLUSTER`. Empty: unknown.
     """
-    place = _explained().get(f"{kind}: {word}") or ("" if kind == STATE else _explained().get(word, ""))
+    place = _explained().get(f"{kind}: {word}") or ("" if kind in (STATE, RUN) else _explained().get(word, ""))
     page, _, anchor = place.partition("#")
     return f"{HOMEPAGE}/{page}.html#{anchor}" if place else ""
 
@@ -75,9 +79,10 @@ def _is_identifier(word: str) -> bool:
     return "-" in word or not word[1:].islower()
 
 
-def kind_of_column(header: str) -> str:
-    """Return the kind of the words in a column of a table."""
-    return _KINDS_OF_COLUMNS.get(header, "")
+def kinds_of_columns(headers: Sequence[str]) -> list[str]:
+    """Return the kind of the words in each column of a table."""
+    kinds = [_KINDS_OF_COLUMNS.get(header, "") for header in headers]
+    return [RUN if kind == STATE and headers[0] == "RUN" else kind for kind in kinds]
 
 
 def links_are_shown() -> bool:
@@ -106,6 +111,6 @@ def hyperlink(text: str, url: str) -> str:
 
 def urls_in(texts: Sequence[str], headers: Sequence[str] = ()) -> str:
     """Return the URLs of the words in a row, separated by commas."""
-    kinds = [kind_of_column(header) for header in headers] or [""] * len(texts)
+    kinds = kinds_of_columns(headers) or [""] * len(texts)
     urls = (link.url for text, kind in zip(texts, kinds, strict=True) for link in links_in(text, kind))
     return ",".join(dict.fromkeys(urls))

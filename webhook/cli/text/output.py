@@ -15,7 +15,7 @@ import click
 import orjson
 
 from scorer.api.values.quoting import printable
-from webhook.cli.text.links import kind_of_column, linked, links_are_shown, links_in, urls_in
+from webhook.cli.text.links import URLS, kinds_of_columns, linked, links_are_shown, links_in, urls_in
 from webhook.settings.variables import CommandVariables
 
 if TYPE_CHECKING:
@@ -83,13 +83,13 @@ def print_table(
         return
     for row in texts:
         styled = (Text(cell, _STYLES.get(cell, "")) for cell in row)
-        table.add_row(*map(with_links, styled, map(kind_of_column, headers)))
+        table.add_row(*map(with_links, styled, kinds_of_columns(headers)))
     console.print(table)
 
 
 def with_urls(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
     """Return a table with one more column: the URLs of the paragraphs about the words of each row."""
-    return [*headers, "DOCS"], [[*row, urls_in(row, headers)] for row in rows]
+    return [*headers, URLS], [[*row, urls_in(row, headers)] for row in rows]
 
 
 def with_links(text: "Text", kind: str = "") -> "Text":
@@ -113,13 +113,14 @@ def _print_with_prose_below(
     from rich.text import Text
 
     short = [position for position in range(len(headers)) if position not in prose]
+    kinds = kinds_of_columns(headers)
 
     def line(cells: Sequence[str], style: str = "") -> Text:
         parts = []
         for position in short:
             text = Text(cells[position], style or _STYLES.get(cells[position], ""))
             gap = " " * (widths[position] - len(cells[position])) + _GAP
-            parts += [with_links(text, kind_of_column(headers[position])), Text(gap)]
+            parts += [with_links(text, kinds[position]), Text(gap)]
         return Text.assemble(*parts)
 
     console.print(line(headers, "bold"), overflow="ignore", no_wrap=True)
@@ -139,7 +140,7 @@ def print_plain(
     column_widths = [max((len(cell) for cell in column), default=0) for column in zip(*lines, strict=True)]
     column_widths = [max(width, _NARROWEST) for width in column_widths]
     column_widths = [max(pair) for pair in zip(column_widths, widths, strict=True)] if widths else column_widths
-    kinds = [kind_of_column(header) for header in headers] or [""] * len(column_widths)
+    kinds = kinds_of_columns(headers) or [""] * len(column_widths)
     for line in lines:
         cells = (
             linked(cell, kind) + " " * (width - len(cell))

@@ -7,10 +7,12 @@ import pytest
 import yaml
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT
+from tests.builders.condition import condition
 from tests.waiting import block_until, until
 from tests.webhook.cli.conftest import TOKEN
 from tests.webhook.cli.fleets import by_nodes, member, placement, write
 from webhook.cli.objects.patcher import LAST_APPLIED
+from webhook.cli.text.links import STATE, url_of
 from webhook.kube.ports import Key, NotFoundError
 
 CRP = "clusterresourceplacement.placement.kubernetes-fleet.io"
@@ -216,6 +218,16 @@ class TestGet:
         assert header.split() == columns.split()
         assert [line.split()[0] for line in (first, second)] == ["blue", "web"]
         assert "TYPE" in cli("get", "clusterresourceplacements", "-o", "wide").stdout
+
+    def test_a_wide_table_has_the_urls_of_its_words(self, cli, hub):
+        document = hub.run(hub.store.get(PLACEMENT, Key("web")))
+        pending = condition("RemovalPending", "True", "ConfirmationRequired", "1 removal")
+        hub.run(hub.store.replace_status(PLACEMENT, {**document, "status": {"conditions": [pending]}}))
+        header, first, second = cli("get", "crp", "-o", "wide").stdout.splitlines()
+        assert header.split()[-1] == "DOCS"
+        assert "http" not in first
+        assert second.endswith(f" {url_of('removal pending', STATE)}")
+        assert "DOCS" not in cli("get", "ns", "-o", "wide").stdout
 
     @pytest.mark.parametrize(
         ("words", "names"),

@@ -18,6 +18,7 @@ from tests.webhook.placed import entry, make_binding, make_placement, make_snaps
 from webhook.cli.hub.client import Client, HubRefusedError
 from webhook.cli.hub.resource_arguments import ObjectReference
 from webhook.cli.objects.tree import Branches, Follower
+from webhook.cli.text.links import STATE, url_of
 from webhook.kube.ports import Key
 
 
@@ -53,6 +54,19 @@ def test_text(cli, placed):
         "    ├── binding web-dover  Bound, resource snapshot 1, the latest",
         "    └── Work web-work  Applied, Available True",
         "        └── ConfigMap shop/a  available  drifted: 1 field (/data/x)",
+    ]
+
+
+def test_wide_adds_the_urls_of_the_words_of_each_line(cli, placed):
+    lines = cli("tree", "crp/web", "-o", "wide").stdout.splitlines()
+    available = url_of("available", STATE)
+    assert lines == [
+        f"crp/web  PickN, wants 2, has 1, resource snapshot 1  available  {available}",
+        "├── conditions  Scheduled True",
+        f"└── dover  available  drifted: 1 field  {available}",
+        "    ├── binding web-dover  Bound, resource snapshot 1, the latest",
+        "    └── Work web-work  Applied, Available True",
+        f"        └── ConfigMap shop/a  available  drifted: 1 field (/data/x)  {available}",
     ]
 
 
