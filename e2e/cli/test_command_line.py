@@ -6,6 +6,7 @@ call of it, and the dashboard, are processes of their own.
 
 import copy
 import gc
+import json
 import os
 import re
 import signal
@@ -29,7 +30,7 @@ from e2e.controlplane.cluster import ApiError, Cluster
 from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.objects import Objects
-from scorer.api.kinds import PLACEMENT
+from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
 from tests.webhook.cli.fleets import member, placement
 from webhook.cli.root import root
 
@@ -400,3 +401,38 @@ def test_the_dashboard_is_for_its_owner_alone_and_leaves_nothing(ours: Run, twin
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate(timeout=PATIENCE)
     assert (child.returncode, errors) == (0, "")
+
+
+def act(page: str, token: str, action: str, **body: object) -> dict[str, Any]:
+    """Preview or execute an action on the cluster ``dover`` with the dashboard."""
+    order = {"action": action, "target": {"kind": "MemberCluster", "name": "dover"}, **body}
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{page}v1/actions", json.dumps(order).encode(), headers)
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        document: dict[str, Any] = json.load(answer)
+        return document
+
+
+def test_actions_of_the_dashboard_are_those_of_the_owner_of_the_kubeconfig(twin: Cluster, objects: None) -> None:
+    command = [HARBORMASTER, "dashboard", "--kubeconfig", str(twin.kubeconfig), "--page-actions"]
+    mark = twin.audit_mark()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as child:
+        try:
+            assert child.stdout is not None
+            child.stdout.readline()
+            address = child.stdout.readline().strip()
+            page, token = address.partition("?key=")[0], token_from(address)
+            for action, taints in (("cordon", ["cordon-key"]), ("uncordon", [])):
+                preview = act(page, token, action, dryRun=True)
+                assert preview["command"] == f"harbormaster {action} dover"
+                done = act(page, token, action, precondition=preview["precondition"])
+                assert (done["executed"], done["outcome"]) == (True, f"dover {action}ed")
+                spec = twin.request("GET", f"/apis/{MEMBER_CLUSTER.api_version}/memberclusters/dover")[0]["spec"]
+                assert [taint["key"] for taint in spec.get("taints", [])] == taints
+        finally:
+            child.send_signal(signal.SIGINT)
+            _, errors = child.communicate(timeout=PATIENCE)
+    assert (child.returncode, errors) == (0, "")
+    writes = [each for each in twin.audit(mark) if each["objectRef"].get("name") == "dover"]
+    assert {each["user"]["username"] for each in writes} == {"admin"}
+    assert [each["requestURI"].endswith("?dryRun=All") for each in writes] == [True, False, True, False]

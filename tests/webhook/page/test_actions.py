@@ -8,15 +8,17 @@ import pytest
 from playwright.async_api import Page, expect
 
 from scorer.api.kinds import APPROVAL_REQUEST, KINDS, MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, STAGED_STRATEGY
-from scorer.api.names import REJECTED
+from scorer.api.names import CONFIRM_REMOVAL, REJECTED
 from scorer.api.unstructured.documents import annotation, conditions_of, spec_of
+from scorer.staged_update.orders import approved_conditions
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.page.axe import COLOURS, FINDINGS, script
 from tests.webhook.page.conftest import PATIENCE, VIEWS, Tabs, show
-from tests.webhook.page.fixture_clock import HubClock
+from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
+from webhook.history.query import Query
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
@@ -123,6 +125,8 @@ async def test_an_approval_is_shown_confirmed_and_followed(tmp_path, tabs):
         await expect(dialog.get_by_role("button", name="Close", exact=True)).to_be_focused()
         given = conditions_of(await up.store.get(APPROVAL_REQUEST, Key(f"{RUN}-after-first")))
         assert "approved by harbormaster:up: errors are flat" in [each["message"] for each in given]
+        found = await up.services.history.find(Query(reason="ApprovalGiven"))
+        assert [(each.about.name, each.by) for each in found.entries] == [(RUN, "harbormaster:up")]
         await expect(page.locator("#run-sub .pill")).to_have_text("succeeded")
         await page.keyboard.press("Enter")
         await expect(page.locator("#main")).to_be_focused()  # the button has gone with the wait
@@ -178,3 +182,36 @@ async def test_a_page_that_asks_nobody_asks_for_the_token_before_it_acts(tmp_pat
         await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("bergen may get placements again.")
         await dialog.get_by_role("button", name="Confirm", exact=True).click()
         await expect(dialog.get_by_role("status")).to_have_text("bergen uncordoned")
+
+
+async def test_on_a_placement_its_removals_are_confirmed_and_its_last_change_is_undone(tmp_path, tabs):
+    async with (
+        waiting_hub(tmp_path / "data") as up,
+        opened(tabs, f"{up.https_url}/#placement/crp/ledger", token_of(up)) as page,
+    ):
+        dialog, status = page.get_by_role("dialog"), page.get_by_role("dialog").get_by_role("status")
+        await expect(page.locator("#placement-panel .own-runs")).to_have_text(f"Update runs: {RUN} waiting")
+        undo = page.get_by_role("button", name=f"Undo the last change, {RUN}", exact=True)
+        await expect(undo).to_be_hidden()
+        request = await up.store.get(APPROVAL_REQUEST, Key(f"{RUN}-after-first"))
+        conditions = approved_conditions(request, "by the test", NOW)
+        await up.store.replace_status(APPROVAL_REQUEST, {**request, "status": {"conditions": conditions}})
+        await undo.click()
+        await expect(status).to_contain_text(f"run {RUN} cannot be undone: its clusters had no earlier resource")
+        await dialog.get_by_role("button", name="Cancel", exact=True).click()
+        await expect(undo).to_be_focused()
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        await up.store.create(KINDS["", "Namespace"], namespace)
+        await up.store.create(PLACEMENT, make_placement("payments", pick_n(2)))
+        assert await up.settled(PATIENCE / 1000)
+        await up.store.delete(KINDS["", "Namespace"], Key("shop"))
+        await page.goto(f"{up.https_url}/#placement/crp/payments")
+        await page.get_by_role("button", name="Confirm the removal", exact=True).click()
+        await expect(dialog.get_by_role("heading")).to_have_text("Confirm removal of payments")
+        await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("Removes Namespace shop")
+        await expect(dialog.locator(".command")).to_contain_text("harbormaster confirm crp/payments --digest ")
+        await page.evaluate(script().read_text(encoding="utf-8"))
+        assert await page.evaluate(FINDINGS) == []
+        await dialog.get_by_role("button", name="Confirm", exact=True).click()
+        await expect(status).to_contain_text("crp/payments confirmed until ")
+        assert annotation(await up.store.get(PLACEMENT, Key("payments")), CONFIRM_REMOVAL)

@@ -10,9 +10,11 @@ from aiohttp import ClientSession, web
 from playwright.async_api import expect
 from yarl import URL
 
+from tests.webhook.actions.hubs import KnownHubs
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.fixture_clock import HubClock
 from tests.webhook.services import make_services
+from webhook.actions.page_actions import PageActions
 from webhook.endpoints.http.services import PageFacts
 from webhook.server.app import Entrance, make_dashboard_app
 from webhook.settings.programs import ServerSettings
@@ -43,13 +45,13 @@ async def listening(app: web.Application) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def shown() -> AsyncIterator[Shown]:
+async def shown(actions: PageActions | None = None) -> AsyncIterator[Shown]:
     harbour, found = Harbour(), Shown("")
     services = make_services(advisor=harbour, changes=harbour, synced=lambda: True, now=HubClock())
     entrance = Entrance(found.keys.append)
     found.keys.append(entrance.key)
     made = make_dashboard_app(
-        services.answers, services.disruption, services.history, ServerSettings(), entrance, PageFacts()
+        services.answers, services.disruption, services.history, ServerSettings(), entrance, PageFacts(), actions
     )
     async with listening(made.app) as found.origin:
         try:
@@ -200,3 +202,26 @@ async def test_the_address_with_the_key_is_told_to_nobody_else(tabs):
         answer = await page.goto(f"{dashboard.origin}/?key={dashboard.keys[0]}")
         assert answer is not None
         assert answer.status == 403
+
+
+async def test_only_the_token_of_the_page_acts_and_it_is_never_forwarded():
+    hubs = KnownHubs("")
+    order = {"action": "cordon", "target": {"kind": "MemberCluster", "name": "east"}}
+    async with shown() as dashboard, ClientSession() as session:
+        owner = {"Authorization": f"Bearer {await exchanged(session, dashboard.address())}"}
+        async with session.post(f"{dashboard.origin}/v1/actions", json=order, headers=owner) as answer:
+            assert answer.status == 404
+    async with shown(PageActions(hubs, HubClock(), "jane")) as dashboard, ClientSession() as session:
+        address = f"{dashboard.origin}/v1/actions"
+        owner = {"Authorization": f"Bearer {await exchanged(session, dashboard.address())}"}
+        for headers in ({}, {"Authorization": "Bearer guessed"}, {**owner, "Host": "evil.example.com"}):
+            async with session.post(address, json={**order, "dryRun": True}, headers=headers) as answer:
+                assert answer.status == 403
+        assert hubs.tokens == []
+        async with session.post(address, json={**order, "dryRun": True}, headers=owner) as answer:
+            preview = await answer.json()
+        async with session.post(
+            address, json={**order, "precondition": preview["precondition"]}, headers=owner
+        ) as answer:
+            assert (answer.status, (await answer.json())["executed"]) == (200, True)
+    assert (len(hubs.written), set(hubs.tokens)) == (1, {""})
