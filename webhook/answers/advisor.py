@@ -9,7 +9,7 @@ from scorer.api.family import FAMILY_OF, Family, PlacementRef
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import StrategyType
-from scorer.api.unstructured.documents import dict_at, list_at
+from scorer.api.unstructured.documents import dict_at, list_at, text_at
 from scorer.rollout.confirmation.member_contents import NamespaceCounts, namespace_counts
 from scorer.rollout.confirmation.orphans import orphaned_content
 from scorer.rollout.status.placement_conditions import is_removal_pending
@@ -22,7 +22,7 @@ from scorer.rollout.views.removals import (
 from scorer.rollout.views.timeline import UpdateTimeline, rolling_timeline
 from webhook.answers.clusters import Cluster, clusters_view
 from webhook.answers.decisions import HubDecisions
-from webhook.answers.placements import Placement, PlacementDetail, placement_view
+from webhook.answers.placements import Placement, PlacementDetail, override_count, placement_view
 from webhook.kube.listers.placements import children
 
 
@@ -66,6 +66,8 @@ class HubAdvisor(HubDecisions):
             return None
         return {
             **placement_view(self._cache, family, document),
+            "resourceIndex": text_at(document, "status", "observedResourceIndex"),
+            "overrides": override_count(children(self._cache, family.binding, ref)),
             "selectedResources": list_at(document, "status", "selectedResources"),
             "strategy": dict_at(document, "spec", "strategy"),
             "removals": self._removals(family, document, self._snapshots),

@@ -22,7 +22,14 @@ from scorer.api.unstructured.documents import (
     status_of,
 )
 from scorer.api.values.answer import Instant, ShapeOf, one_of
-from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, PendingReason, pending_reason, waits_for_window
+from scorer.rollout.bindings import (
+    AVAILABLE,
+    ROLLOUT_STARTED,
+    Overrides,
+    PendingReason,
+    pending_reason,
+    waits_for_window,
+)
 from scorer.rollout.removal.finalization import removal_detail
 from scorer.rollout.status.advisories import advisory_lines
 from scorer.rollout.status.failures import failure_of
@@ -117,6 +124,10 @@ class Placement(TypedDict):
 class PlacementDetail(Placement, TypedDict):
     """A placement with its selected resources and its rollout."""
 
+    resourceIndex: str
+    """Index of its latest resource snapshot. Empty: none yet, or update runs decide which one a cluster gets."""
+    overrides: int
+    """Number of overrides that apply on at least one of its clusters."""
     selectedResources: list[Annotated[JsonObject, ShapeOf(ResourceIdentifier)]]
     strategy: Annotated[JsonObject, ShapeOf(RolloutStrategy)]
     removals: list[UnconfirmedRemoval]
@@ -181,6 +192,12 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> Placem
         "removalPendingSince": (removal_pending_condition(document) or {}).get("lastTransitionTime"),
         "decidedAt": None if judged_again else scheduled.get("lastTransitionTime"),
     }
+
+
+def override_count(bindings: Iterable[JsonObject]) -> int:
+    """Return the number of overrides that at least one binding has, in any version."""
+    keys = (key for binding in bindings for key in Overrides.of(binding["spec"]).keys)
+    return len({(namespace, name.rpartition("-")[0]) for namespace, name in keys})
 
 
 def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:

@@ -5,17 +5,20 @@ import { showActions } from "./actions.js";
 import { ask, placementPath } from "./api.js";
 import { ticking } from "./clock.js";
 import { ofPlacement, showCommands } from "./commands.js";
-import { h, isNews, patchList, pill, say } from "./dom.js";
+import { h, isNews, patchList, say } from "./dom.js";
 import { ExplanationView } from "./explanation.js";
 import { count, number, tally } from "./format.js";
+import { GraphView } from "./graph.js";
 import { Unfolding, decisions, objectsOn, yamlOf } from "./past.js";
 import { numbers } from "./placements.js";
-import { refer } from "./reference.js";
+import { pillOf, refer } from "./reference.js";
 import { releaseOf } from "./release.js";
 import { clustersOf, currentRun, lastChange, undoOf, whyOf } from "./runs.js";
+import { Sections } from "./sections.js";
 import { grouped } from "./selection.js";
 import { call } from "./server.js";
 import { ROLLOUT_STATES, tone } from "./states.js";
+import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { WhatIf } from "./whatif.js";
 import { localTimes } from "./zone.js";
@@ -53,7 +56,7 @@ function progress(clusters) {
     for (const [detail, same] of reasons.slice(0, NAMED_CLUSTERS)) lines.push(h("p", {}, h("b", {}, some(same.map((c) => c.cluster))), `: ${localTimes(detail)}`));
     if (old) lines.push(h("p", { class: "quiet" }, `${old === own.length ? (old === 1 ? "it serves" : "all of them serve") : `${number(old)} of them serve`} the old release until then`));
     if (reasons.length > NAMED_CLUSTERS) lines.push(h("p", { class: "quiet" }, `and ${number(reasons.length - NAMED_CLUSTERS)} more reasons`));
-    return h("li", {}, h("span", {}, pill(`${number(n)} ${state}`, tone(state))), h("div", {}, lines));
+    return h("li", {}, h("span", {}, pillOf(state, `${number(n)} ${state}`)), h("div", {}, lines));
   });
   return [strip, h("ul", { class: "rollout-states" }, groups)];
 }
@@ -156,8 +159,12 @@ export class PlacementView {
       this.moreClusters = h("button", { type: "button", class: "more", onclick: () => { this.allClusters = true; this.showClusters(); } }));
     this.objects.addEventListener("toggle", () => this.showClusters());
     this.below = new Map(); // cluster → the disclosure of its objects
+    this.sections = new Sections(
+      { decisions: this.decisions.element, release: this.release.element, objects: this.objects, yaml: this.yaml.element }, (name) => this.clusterBelow(name));
+    this.tabs = new Tabs("Views of the placement", [["", "Overview"], ["graph", "Graph"]]);
+    this.graph = new GraphView();
     this.makeWhatIf();
-    this.all = [this.why, this.removals, this.runs, this.actions, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
+    this.all = [this.tabs.element, this.graph.element, this.why, this.removals, this.runs, this.actions, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
       h("section", { class: "part" }, h("h3", {}, "Next steps"), this.commands),
       h("section", { class: "part" }, h("h3", {}, "What if"), this.whatif.element),
       h("section", { class: "part unfoldings" }, h("h3", {}, "Details"), this.decisions.element, this.release.element, this.objects, this.yaml.element)];
@@ -214,21 +221,30 @@ export class PlacementView {
     patchList(this.clusters, shown, (name) => name, (name) => {
       const own = new Unfolding({ title: name, className: "on-cluster", read: () => objectsOn(this.ref, name) });
       this.below.set(name, own);
+      this.sections.note(own.element, { section: "objects", on: name });
       return h("li", {}, own.element);
     }, () => {});
     this.moreClusters.hidden = shown.length === names.length;
     say(this.moreClusters, `Show all ${number(names.length)} clusters`);
   }
 
+  /** The disclosure of the objects on a cluster. */
+  clusterBelow(name) {
+    this.allClusters ||= this.placement.clusters.findIndex((one) => one.cluster === name) >= FIRST_CLUSTERS;
+    this.showClusters();
+    return this.below.get(name)?.element;
+  }
+
   /** Something about the placement has changed: read again what is unfolded. */
   refresh() {
+    this.graph.refresh();
     for (const one of [this.decisions, this.release, this.yaml, ...this.below.values()]) one.again();
   }
 
   /** Nothing to show: no placement at all, or the one in the address does not exist. */
   showNothing(words) {
     this.ref = null;
-    this.body.classList.remove("opening");
+    this.body.classList.remove("opening", "as-graph");
     say(this.title, "Placement");
     say(this.sub, "");
     this.json.hidden = true;
@@ -279,6 +295,7 @@ export class PlacementView {
     this.whatif.follow();
     this.showClusters();
     const clusters = clustersOf(placement, run);
+    this.showTab(placement, clusters);
     if (isNews(this.progress, clusters)) this.progress.replaceChildren(...progress(clusters));
     if ("removals" in placement || !placement.removalPendingSince) this.showRemovals(placement.removals ?? []);
     const own = (runs ?? []).filter((run) => run.placement === placement.ref);
@@ -300,6 +317,24 @@ export class PlacementView {
     }
   }
 
+  /** Show the tab in the address, and unfold what it names. */
+  showTab(placement, clusters) {
+    const tab = this.tabs.current;
+    this.tabs.show("placement", placement.ref);
+    this.body.classList.toggle("as-graph", tab === "graph");
+    this.graph.show(placement, clusters, tab === "graph");
+    this.sections.follow(placement.ref);
+    if (!this.body.classList.contains("opening")) this.sections.arrive();
+  }
+
+  /** What came bit by bit is all there. */
+  opened() {
+    this.body.classList.remove("opening");
+    this.waiting.hidden = true;
+    this.graph.edges.draw();
+    this.sections.arrive();
+  }
+
   showRemovals(removals) {
     this.removals.hidden = !removals.length;
     if (isNews(this.removalList, removals.map((one) => [one.digest, one.objects, one.clusterCount, one.since, one.onMembers]))) this.removalList.replaceChildren(...removalRows(removals));
@@ -312,8 +347,7 @@ export class PlacementView {
 
   /** Show the explanation of the placement shown. */
   explain(document, text) {
-    this.body.classList.remove("opening");
-    this.waiting.hidden = true;
+    this.opened();
     this.problem.hidden = true;
     this.explanation.element.hidden = false;
     this.explanation.show(document, text);
@@ -321,8 +355,7 @@ export class PlacementView {
 
   /** The explanation cannot be had; what was shown before stays. */
   cannotExplain(message) {
-    this.body.classList.remove("opening");
-    this.waiting.hidden = true;
+    this.opened();
     this.problem.hidden = false;
     say(this.problem, `Explanation unavailable: ${message}`);
   }

@@ -6,6 +6,7 @@ import { h, isNews, patchList, say } from "./dom.js";
 import { number, tally } from "./format.js";
 import { prose } from "./prose.js";
 import { hasAll, terms } from "./selection.js";
+import { tone } from "./states.js";
 import { Toolbar, counted } from "./toolbar.js";
 
 const PATH = "/ui/reference.json";
@@ -15,6 +16,11 @@ const GROUPS = ["rule", "state", "verdict", "reason"];
 /** A link to the paragraph of a term. */
 export function refer(id, text = id) {
   return h("a", { class: "term", href: href("reference", encodeURIComponent(id)), title: `What ${id} means` }, text);
+}
+
+/** A state as a pill that links to its paragraph; `text` where the pill says more than the state. */
+export function pillOf(state, text = state, colour = tone(state)) {
+  return h("a", { class: `pill ${colour}`, href: href("reference", encodeURIComponent(state)), title: `What ${state} means` }, text);
 }
 
 /** A block of a text: an example, a list, or a paragraph. */

@@ -1,9 +1,9 @@
 /** The states the API names, in the order they are counted, and the tone each is shown in. */
 
 const TONES = {
-  eligible: "good", available: "good", picked: "good", kept: "good",
-  "rolling out": "busy", applying: "busy", upgrading: "busy", succeeded: "good", initializing: "busy", running: "busy",
-  empty: "warn", "removal pending": "warn", short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn", stopping: "warn", stopped: "warn",
+  eligible: "good", available: "good", picked: "good", kept: "good", reported: "good", applied: "good", same: "good",
+  "rolling out": "busy", "not yet": "busy", applying: "busy", upgrading: "busy", succeeded: "good", initializing: "busy", running: "busy",
+  empty: "warn", "removal pending": "warn", short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn", differs: "warn", drifted: "warn", stopping: "warn", stopped: "warn",
   stuck: "bad", aborted: "bad", stalled: "bad", silent: "bad", "not reporting": "bad", refusing: "bad", unhealthy: "bad", failed: "bad", invalid: "bad",
 };
 

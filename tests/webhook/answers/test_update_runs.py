@@ -49,6 +49,26 @@ def test_a_placement_that_update_runs_decide_about_has_no_timeline_of_its_own(ca
     assert answered(cache, type="External")["timeline"] is None
 
 
+def test_a_placement_comes_with_its_snapshot_and_the_number_of_its_overrides(cache):
+    """An override counts once, also while its clusters have two versions of it."""
+    advisor = HubAdvisor(cache, lambda: NOW)
+    document = make_placement("web", {"placementType": "PickAll"})
+    put(cache, PLACEMENT, document)
+    assert {key: advisor.placement(REF)[key] for key in ("resourceIndex", "overrides")} == {
+        "resourceIndex": "",
+        "overrides": 0,
+    }
+    changed = {**document, "metadata": {**document["metadata"], "resourceVersion": "2"}}
+    put(cache, PLACEMENT, {**changed, "status": {"observedResourceIndex": "4"}})
+    namespaced = [{"namespace": "shop", "name": "more-replicas-0"}]
+    for cluster, names in (("oslo", ["tz-1", "image-0"]), ("cork", ["tz-2"])):
+        binding = make_binding("web", cluster)
+        spec = {**binding["spec"], "clusterResourceOverrideSnapshots": names, "resourceOverrideSnapshots": namespaced}
+        put(cache, BINDING, {**binding, "spec": spec})
+    answer = advisor.placement(REF)
+    assert (answer["resourceIndex"], answer["overrides"]) == ("4", 3)
+
+
 @pytest.mark.parametrize(
     ("moment", "state", "stage", "why"),
     [

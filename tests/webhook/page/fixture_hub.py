@@ -21,6 +21,7 @@ from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, overview
 from tests.webhook.page.fixture_clock import HTTP_DATE, NOW
+from tests.webhook.page.fixture_objects import made_object, tree_on
 from tests.webhook.page.fixture_runs import rolling, sample_runs
 from webhook.answers.update_runs import run_detail, run_view
 from webhook.endpoints.http.query_parameters import page_of
@@ -584,6 +585,10 @@ class FixtureHub:
         """What the answers about single clusters say besides, by name."""
         self.plan: Json = {}
         """The answer of ``POST /v1/plan``."""
+        self.trees: dict[str, Json] = {}
+        """The answers about the objects on clusters, by cluster. Others have one object that is available."""
+        self.release: Json = {}
+        """The answer of ``POST /v1/render``."""
         self.explanations: dict[str, Json] = {}
         self.asked: list[str] = []
         self.streams: set[asyncio.Queue[Json | None]] = set()
@@ -632,11 +637,13 @@ class FixtureHub:
         app.router.add_get("/v1/clusters/{name}/history", self._history)
         app.router.add_get("/v1/history", self._log)
         app.router.add_get("/v1/placements", self._placements)
+        app.router.add_get("/v1/placements/{ref:.+}/tree/{cluster}", self._tree)
         app.router.add_get("/v1/placements/{ref:.+}", self._placement)
         app.router.add_get("/v1/runs", self._runs)
         app.router.add_get("/v1/runs/{ref:.+}", self._run)
         app.router.add_post("/v1/explain", self._explain)
         app.router.add_post("/v1/plan", self._plan)
+        app.router.add_post("/v1/render", self._render)
         app.router.add_get("/v1/events", self._events)
         app.router.add_get("/v1/budgets", self._budgets)
         app.router.add_get("/v1/budgets/calendar", self._calendar)
@@ -726,6 +733,7 @@ class FixtureHub:
             {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "payments", "name": "api"},
         ]
         item.setdefault("removals", [])
+        item |= {"resourceIndex": "4", "overrides": 2}
         item["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1}}
         item["timeline"] = rolling(item["clusters"])
         return web.json_response(item | self.in_full)
@@ -749,6 +757,13 @@ class FixtureHub:
 
     async def _plan(self, _: web.Request) -> web.Response:
         return web.json_response(self.plan)
+
+    async def _tree(self, request: web.Request) -> web.Response:
+        cluster = request.match_info["cluster"]
+        return tagged(request, self.trees.get(cluster) or tree_on(cluster, [made_object("Namespace", "shop")]))
+
+    async def _render(self, _: web.Request) -> web.Response:
+        return web.json_response(self.release)
 
     async def _budgets(self, _: web.Request) -> web.Response:
         return web.json_response(overview(self.pools, NOW))
