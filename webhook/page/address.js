@@ -11,7 +11,8 @@ const PLACEMENT = /^(crp\/[^/]+|rp\/[^/]+\/[^/]+)$/;
 const RUN = /^((csur|cuprun)\/[^/]+|sur\/[^/]+\/[^/]+)$/;
 const PATHS = { placement: PLACEMENT, runs: RUN, cluster: /^[^/]+$/, reference: /^[^/]+$/ };
 
-const OF_SUBJECT = ["n", "lost"]; // what if: a question about this placement or cluster, and none about the next one
+/** What if, and what is unfolded: about this placement or cluster, and not about the next one. */
+const OF_SUBJECT = ["n", "lost", "on", "section", "clusters", "objects"];
 const KIND_OF = { crp: "ClusterResourcePlacement", rp: "ResourcePlacement", csur: "ClusterStagedUpdateRun", sur: "StagedUpdateRun", cuprun: "ClusterUpgradeRun" };
 
 const handlers = [];

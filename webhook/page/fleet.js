@@ -2,12 +2,13 @@
 
 import { address, change, href } from "./address.js";
 import { retime, serverNow, ticking } from "./clock.js";
-import { flash, h, isNews, patchList, pill, say } from "./dom.js";
+import { flash, h, isNews, patchList, say } from "./dom.js";
 import { bytes, cores, count, label, number, quantity, taint, tally } from "./format.js";
 import { coresOf } from "./map.js";
+import { besideRow, pillInRow, pillOf } from "./reference.js";
 import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
 import { call } from "./server.js";
-import { CLUSTER_STATES, tone } from "./states.js";
+import { CLUSTER_STATES } from "./states.js";
 import { Toolbar, counted } from "./toolbar.js";
 import { DAY, clock, localTimes, moment } from "./zone.js";
 
@@ -82,12 +83,12 @@ function free(resource, name, format, both) {
 const minor = (version) => version.split(".").slice(0, 2).join(".");
 
 /** The state in a pill; of a cluster that is being upgraded, from which version to which. */
-export function statePill(cluster) {
+export function statePill(cluster, make = pillOf) {
   const { upgrade } = cluster.upkeep ?? {};
-  if (cluster.state !== "eligible" || upgrade?.state !== "Running") return pill(cluster.state, tone(cluster.state));
+  if (cluster.state !== "eligible" || upgrade?.state !== "Running") return make(cluster.state);
   const { fromVersion: from, toVersion: to } = upgrade;
   const [old, next] = from && to && minor(from) !== minor(to) ? [minor(from), minor(to)] : [from, to];
-  return pill(old && next && old !== next ? `upgrading ${old}→${next}` : "upgrading", "busy");
+  return make("upgrading", old && next && old !== next ? `upgrading ${old}→${next}` : "upgrading");
 }
 
 /** What a cluster runs, and which upgrade is concerned with it. */
@@ -113,7 +114,7 @@ function windowWords({ windowOpen: open, windowUntil: until }) {
 
 const CELLS = {
   name: (c) => [h("a", { class: "cluster-name", href: href("cluster", c.name), tabindex: -1 }, c.name)],
-  state: (c) => [h("span", { class: "apart" }, statePill(c), " ", c.stateDetail ? h("span", { class: "detail" }, c.stateDetail) : null, ...upkeep(c.upkeep))],
+  state: (c) => [h("span", { class: "apart" }, statePill(c, pillInRow), " ", c.stateDetail ? h("span", { class: "detail" }, c.stateDetail) : null, ...upkeep(c.upkeep))],
   region: (c) => [regionOf(c)[1] || h("span", { class: "none" }, "–")],
   labels: (c) => {
     const [region] = regionOf(c);
@@ -180,7 +181,7 @@ function summed({ free: amount, whole }, words) {
 
 /** The cells of a row that sums up a group; those between that have no sum stay empty. */
 const SUMS = {
-  state: (clusters) => tally(clusters, (c) => c.state, CLUSTER_STATES).map(([state, n]) => pill(`${number(n)} ${state}`, tone(state))),
+  state: (clusters) => tally(clusters, (c) => c.state, CLUSTER_STATES).map(([state, n]) => pillInRow(state, `${number(n)} ${state}`)),
   nodes: (clusters) => [number(clusters.reduce((sum, c) => sum + (c.nodes ?? 0), 0))],
   cpu: (clusters) => [summed(coresOf(clusters), (text) => number(text))],
   memory: (clusters) => [summed(memoryOf(clusters), bytes)],
@@ -252,6 +253,7 @@ export class FleetView {
 
   /** Arrow keys walk the names of the clusters: all of them are one stop of the Tab key. */
   walk(event) {
+    if (besideRow(event, event.target.closest("tr"))) return;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.target.matches(".cluster-name")) return;
     const names = [...this.table.querySelectorAll(".cluster-name")];

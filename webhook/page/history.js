@@ -10,7 +10,7 @@ import { ask } from "./api.js";
 import { serverNow, ticking } from "./clock.js";
 import { h, isNews, patchList, pill, say } from "./dom.js";
 import { number } from "./format.js";
-import { refer } from "./reference.js";
+import { pillOf, refer } from "./reference.js";
 import { grouped, labelPairs, labelTest } from "./selection.js";
 import { Toolbar } from "./toolbar.js";
 import { DAY, clock, dayOf, local, localTimes, moment } from "./zone.js";
@@ -34,6 +34,8 @@ const PLACEMENTS = { ClusterResourcePlacement: "crp", ResourcePlacement: "rp" };
 
 /** Pill and tone per type. */
 const KINDS = { Decision: ["decision", "good"], Rollout: ["rollout", "busy"], Refusal: ["refused", "bad"], Warning: ["warned", "warn"], Gate: ["denied", "warn"], Event: ["event", "calm"] };
+
+const VERDICTS = new Set(["refused", "warned"]); // they have a paragraph in the reference
 
 /** The same for actions, per reason. */
 const ACTIONS = {
@@ -119,7 +121,7 @@ function content(one) {
   const about = [[one.operation, one.object.kind].filter(Boolean).join(" "), isByUser ? ` by ${one.user || "an unknown user"}` : "", one.reason ? ` · ${one.reason}` : "", one.times > 1 ? `, ${number(one.times)} times` : ""];
   return [
     h("span", { class: "log-head" },
-      pill(one.word, one.tone), " ", link ? h("a", { href: link }, h("b", {}, name)) : h("b", {}, name), " ",
+      VERDICTS.has(one.word) ? pillOf(one.word) : pill(one.word, one.tone), " ", link ? h("a", { href: link }, h("b", {}, name)) : h("b", {}, name), " ",
       h("span", { class: "detail" }, about.join("")), " ",
       h("span", { class: "log-when" },
         h("a", { href: href("timeline", "", { id: one.id }), title: `Link to this entry, ${moment(one.at)}` }, h("time", { datetime: new Date(one.at).toISOString() }, clock(one.at))),

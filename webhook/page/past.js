@@ -3,10 +3,10 @@
 import { timelineOf } from "./address.js";
 import { ask, askText, placementPath } from "./api.js";
 import { ticking } from "./clock.js";
-import { h, pill } from "./dom.js";
+import { h } from "./dom.js";
 import { count, number } from "./format.js";
+import { pillOf, refer } from "./reference.js";
 import { call } from "./server.js";
-import { tone } from "./states.js";
 import { because } from "./trigger.js";
 import { moment } from "./zone.js";
 
@@ -70,8 +70,9 @@ export async function decisions(ref) {
 
 function objectLine(object) {
   const name = object.namespace ? `${object.namespace}/${object.name}` : object.name;
-  return h("li", {}, pill(object.state, tone(object.state)), " ", h("b", {}, object.kind), ` ${name}`,
+  return h("li", {}, pillOf(object.state), " ", h("b", {}, object.kind), ` ${name}`,
     object.message && object.state !== "available" ? h("span", { class: "detail" }, ` ${object.message}`) : null,
+    object.message && object.reason ? h("span", { class: "detail" }, " ", refer(object.reason)) : null,
     ...[["drifts", "differs on the member"], ["diffs", "would be changed"]].map(([key, words]) =>
       object[key]?.length ? h("span", { class: "why" }, ` ${words}: ${object[key].slice(0, 5).map((one) => one.path ?? one).join(", ")}`) : null));
 }

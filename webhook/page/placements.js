@@ -1,12 +1,13 @@
 /** The list of placements: each a link that selects it, with its picks and, when something is wrong, one sentence. */
 
 import { address, beside, change } from "./address.js";
-import { flash, h, isNews, patchList, pill, say } from "./dom.js";
+import { flash, h, isNews, patchList, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
+import { besideRow, pillInRow } from "./reference.js";
 import { currentRun, whyOf } from "./runs.js";
 import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
 import { call } from "./server.js";
-import { PLACEMENT_STATES, tone } from "./states.js";
+import { PLACEMENT_STATES } from "./states.js";
 import { Toolbar, counted } from "./toolbar.js";
 
 const BY_NAMESPACE = "namespace"; // the others that are grouped by are labels
@@ -61,11 +62,18 @@ function content(placement, why) {
       " ", amount("wanted", open ? "all" : number(wanted), false),
       " ", amount("picked", number(picked), !open && picked < wanted),
       " ", amount("available", number(available), available < picked),
-      " ", pill(placement.state, tone(placement.state))),
-    h("span", { class: "placement-picks" }, `${placement.type} · ${picks(placement)}${onOld(placement)}`, isPendingBeside(placement) ? [" ", pill("removal pending", "warn")] : null),
+      " ", h("span", { class: "unseen" }, stateWords(placement))),
+    h("span", { class: "placement-picks" }, `${placement.type} · ${picks(placement)}${onOld(placement)}`),
     why ? h("span", { class: "why" }, why) : null,
   ].filter(Boolean);
 }
+
+/** The states of a placement, of which the second is not that of its rollout. */
+function statesOf(placement) {
+  return isPendingBeside(placement) ? [placement.state, "removal pending"] : [placement.state];
+}
+
+const stateWords = (placement) => statesOf(placement).join(", ");
 
 /** A line that sums up a group; pressing it shows or hides its placements. */
 function makeGroup() {
@@ -117,9 +125,10 @@ export class PlacementsView {
 
   /** Arrow keys walk the list as well as Tab does. */
   move(event) {
+    if (besideRow(event, event.target.closest("li"))) return;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
-    const links = [...this.list.querySelectorAll("a, button")];
+    const links = [...this.list.querySelectorAll(".row-link, button")];
     const next = links[links.indexOf(document.activeElement) + step];
     if (!next) return;
     event.preventDefault();
@@ -160,8 +169,8 @@ export class PlacementsView {
     const cut = !values.group && !this.all && found.length > limit;
     const shown = values.group ? this.inGroups(found, values.group) : cut ? found.filter((p, index) => index < limit || p.ref === this.selected) : found;
     patchList(this.list, shown, (one) => (one.items ? `=${one.value}` : one.ref),
-      (one) => (one.items ? makeGroup() : h("li", {}, h("a", {}))),
-      (element, one, isNew) => (one.items ? updateGroup(element, one) : this.update(element.firstElementChild, one, isNew)));
+      (one) => (one.items ? makeGroup() : h("li", {}, h("a", { class: "row-link" }), h("span", { class: "row-states" }))),
+      (element, one, isNew) => (one.items ? updateGroup(element, one) : this.update(element, one, isNew)));
     this.note.hidden = found.length > 0;
     this.more.hidden = Boolean(values.group) || found.length <= limit;
     say(this.more, this.all ? `Show only the first ${number(limit)}` : `Show all ${number(found.length)} placements`);
@@ -186,7 +195,8 @@ export class PlacementsView {
     });
   }
 
-  update(link, placement, isNew) {
+  update(element, placement, isNew) {
+    const [link, states] = element.children;
     link.setAttribute("href", beside("placement", placement.ref));
     if (placement.ref === this.selected) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
@@ -194,6 +204,7 @@ export class PlacementsView {
     const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, placement.state, isPendingBeside(placement), why, picks(placement)];
     if (!isNews(link, facts)) return;
     link.replaceChildren(...content(placement, why));
+    if (isNews(states, statesOf(placement))) states.replaceChildren(...statesOf(placement).map((state) => pillInRow(state)));
     if (!isNew) flash(link);
   }
 }

@@ -23,6 +23,25 @@ export function pillOf(state, text = state, colour = tone(state)) {
   return h("a", { class: `pill ${colour}`, href: href("reference", encodeURIComponent(state)), title: `What ${state} means` }, text);
 }
 
+/** The same in a row of a list: no stop of the Tab key of its own, the arrow keys lead there from the link of the row. */
+export function pillInRow(state, text = state, colour = tone(state)) {
+  const link = pillOf(state, text, colour);
+  link.tabIndex = -1;
+  return link;
+}
+
+/** Let → lead from the link of a row to its states, and ← back. Whether it has. */
+export function besideRow(event, row) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step || !row || event.altKey || event.ctrlKey || event.metaKey) return false;
+  const stops = [...row.querySelectorAll(".cluster-name, .row-link, a.pill")];
+  const next = stops[stops.indexOf(document.activeElement) + step];
+  if (!next) return false;
+  event.preventDefault();
+  next.focus();
+  return true;
+}
+
 /** A block of a text: an example, a list, or a paragraph. */
 function block(text) {
   if (text.startsWith("    ")) return h("pre", { class: "yaml", tabindex: 0 }, text.replace(/^ {4}/gm, ""));

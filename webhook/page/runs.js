@@ -4,8 +4,9 @@ import { actionButton, runTarget, showActions } from "./actions.js";
 import { beside, href, timelineOf } from "./address.js";
 import { serverNow, ticking } from "./clock.js";
 import { command } from "./commands.js";
-import { flash, h, isNews, patchList, pill, say } from "./dom.js";
+import { flash, h, isNews, patchList, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
+import { besideRow, pillInRow, pillOf } from "./reference.js";
 import { hasAll, terms } from "./selection.js";
 import { call, called } from "./server.js";
 import { tone } from "./states.js";
@@ -78,7 +79,7 @@ function content(run) {
     h("span", { class: "row" },
       h("span", { class: "placement-name" }, run.namespace ? h("span", { class: "namespace" }, `${run.namespace}/`) : null, run.name),
       " ", h("span", { class: "num" }, h("span", { class: "key" }, "updated "), `${number(run.updated)} / ${number(run.clusters)}`),
-      " ", pill(run.state, tone(run.state))),
+      " ", h("span", { class: "unseen" }, run.state)),
     h("span", { class: "placement-picks" }, [subject(run), run.strategy].filter(Boolean).join(" · ")),
     words ? h("span", { class: "why" }, words) : null,
   ].filter(Boolean);
@@ -111,9 +112,10 @@ export class RunsView {
 
   /** Arrow keys walk the list as well as Tab does. */
   move(event) {
+    if (besideRow(event, event.target.closest("li"))) return;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
-    const links = [...this.list.querySelectorAll("a")];
+    const links = [...this.list.querySelectorAll(".row-link")];
     const next = links[links.indexOf(document.activeElement) + step];
     if (!next) return;
     event.preventDefault();
@@ -149,13 +151,14 @@ export class RunsView {
     this.note.hidden = items.length > 0;
     const limit = this.firstRows();
     const shown = this.all || items.length <= limit ? items : items.filter((run, index) => index < limit || run.ref === this.selected);
-    patchList(this.list, shown, (run) => run.ref, () => h("li", {}, h("a", {})), (element, run, isNew) => {
-      const link = element.firstElementChild;
+    patchList(this.list, shown, (run) => run.ref, () => h("li", {}, h("a", { class: "row-link" }), h("span", { class: "row-states" })), (element, run, isNew) => {
+      const [link, states] = element.children;
       link.setAttribute("href", beside("runs", run.ref));
       if (run.ref === this.selected) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
       if (!isNews(link, [run.state, run.updated, run.clusters, run.why, run.waits, run.strategy, run.upgrade])) return;
       link.replaceChildren(...content(run));
+      if (isNews(states, run.state)) states.replaceChildren(pillInRow(run.state));
       if (!isNew) flash(link);
     });
     this.more.hidden = items.length <= limit;
@@ -254,7 +257,7 @@ export class RunView {
     if (!isNews(this.sub, [run.rollbackOf, run.placement, run.strategy, run.resourceSnapshotIndex, run.state, run.startedAt, run.endedAt, run.updated, run.clusters, run.upgrade, run.expectedEnd])) return;
     const [started, ended, expected] = [run.startedAt, run.endedAt, run.expectedEnd].map((text) => Date.parse(text ?? ""));
     this.sub.replaceChildren(
-      pill(run.state, tone(run.state)), " ", run.upgrade ? h("span", {}, subject(run)) : h("a", { href: href("placement", run.placement) }, subject(run)),
+      pillOf(run.state), " ", run.upgrade ? h("span", {}, subject(run)) : h("a", { href: href("placement", run.placement) }, subject(run)),
       run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", run.strategy ? ` by ${run.strategy}` : "", run.rollbackOf ? ` · rolls back ${run.rollbackOf}` : "",
       ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
       ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),

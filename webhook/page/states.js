@@ -3,8 +3,8 @@
 const TONES = {
   eligible: "good", available: "good", picked: "good", kept: "good", reported: "good", applied: "good", same: "good",
   "rolling out": "busy", "not yet": "busy", applying: "busy", upgrading: "busy", succeeded: "good", initializing: "busy", running: "busy",
-  empty: "warn", "removal pending": "warn", short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn", differs: "warn", drifted: "warn", stopping: "warn", stopped: "warn",
-  stuck: "bad", aborted: "bad", stalled: "bad", silent: "bad", "not reporting": "bad", refusing: "bad", unhealthy: "bad", failed: "bad", invalid: "bad",
+  empty: "warn", "removal pending": "warn", short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn", warned: "warn", differs: "warn", drifted: "warn", stopping: "warn", stopped: "warn",
+  stuck: "bad", aborted: "bad", stalled: "bad", silent: "bad", "not reporting": "bad", refusing: "bad", unhealthy: "bad", refused: "bad", failed: "bad", invalid: "bad",
 };
 
 export const CLUSTER_STATES = ["eligible", "leaving", "silent", "not reporting", "unhealthy", "refusing", "health unknown", "not joined"];

@@ -9,6 +9,7 @@
 import { retime, serverNow, ticking } from "./clock.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { age, count, number, tally } from "./format.js";
+import { pillOf } from "./reference.js";
 import { HOUR, clock, local, localTimes, moment } from "./zone.js";
 
 const CALM = 24; // clusters; in a longer timeline, a band at rest is one line
@@ -342,7 +343,7 @@ function drawHead(head, band) {
   const words = band.deletes ? `removed from ${plan}` : plan;
   if (isNews(track, [words, band.state, band.detail])) {
     track.replaceChildren(h("span", { class: "tl-plan" }, words), " ",
-      h("span", { class: `pill ${BAND_TONES[band.state] ?? "calm"}` }, band.state), ...(band.detail ? [" ", h("span", { class: "tl-trouble" }, band.detail)] : []));
+      pillOf(band.state, band.state, BAND_TONES[band.state] ?? "calm"), ...(band.detail ? [" ", h("span", { class: "tl-trouble" }, band.detail)] : []));
   }
   say(amount, band.from !== null && band.to !== null ? age((band.to - band.from) / 1000) : "");
   head.parentElement.setAttribute("aria-label", `${band.name}: ${band.state}`);

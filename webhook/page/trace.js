@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { label, number, shortName } from "./format.js";
+import { refer } from "./reference.js";
 import { pointsOf, termRule } from "./terms.js";
 
 const OPERATORS = { Ge: "≥", Gt: ">", Le: "≤", Lt: "<", Eq: "=", Ne: "≠" };
@@ -122,9 +123,9 @@ const KEYS = { topologySpread: "topology spread", affinity: "affinity", tieBonus
 /** `Verdict ScoreTooLow, rank 4, batch 1; affinity −4 against genoa.` */
 function verdict({ verdict: word, rank, batch, gap }) {
   const numbers = [rank ? `rank ${number(rank)}` : "", batch ? `batch ${number(batch)}` : ""].filter(Boolean);
-  let words = `Verdict ${[word, ...numbers].join(", ")}`;
+  let words = numbers.map((one) => `, ${one}`).join("");
   if (gap) words += gap.decidedBy === "name" ? `; tied with ${gap.toLastPicked}, which wins by name order` : `; ${KEYS[gap.decidedBy] ?? gap.decidedBy} ${number(gap.difference)} against ${gap.toLastPicked}`;
-  return `${words}.`;
+  return ["Verdict ", refer(word), `${words}.`];
 }
 
 /** The unfolded part of a row. */

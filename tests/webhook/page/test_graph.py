@@ -93,7 +93,7 @@ async def test_the_tabs_have_addresses_and_keep_the_filter(open_page: Opener) ->
 
 async def test_another_placement_opens_in_the_same_tab(open_page: Opener) -> None:
     page = (await open_page("placement/crp/payments?tab=graph")).page
-    await page.locator(".placements a", has_text="ledger").first.click()
+    await page.locator(".placements .row-link", has_text="ledger").click()
     await expect_address(page, "#placement/crp/ledger?tab=graph")
     await expect(page.locator(".graph .of-placement .node-name")).to_have_text("ledger")
     assert await texts(clusters_in(page)) == ["bravelion", "gladgull"]

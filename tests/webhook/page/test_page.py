@@ -273,7 +273,7 @@ async def test_a_cluster_is_shown_by_its_name_and_hidden_by_another_address(hub,
 
 async def test_the_placements_show_wanted_picked_and_available(hub, open_page):
     opened = await open_page("placement")
-    links = opened.page.locator(".placements a")
+    links = opened.page.locator(".placements .row-link")
     assert await links.count() == len(hub.placements)
     for place, placement in enumerate(sorted(hub.placements, key=lambda each: each["ref"])):
         link = links.nth(place)
@@ -283,7 +283,7 @@ async def test_the_placements_show_wanted_picked_and_available(hub, open_page):
             f"picked {placement['picked']}",
             f"available {placement['available']}",
         ]
-        assert await texts(link.locator(".pill")) == [placement["state"]]
+        assert await texts(opened.page.locator(".row-states").nth(place).locator(".pill")) == [placement["state"]]
         assert await texts(link.locator(".why")) == ([placement["why"]] if placement["why"] else [])
         assert await link.get_attribute("href") == f"#placement/{placement['ref']}"
         name = f"{placement['namespace']}/{placement['name']}" if placement["namespace"] else placement["name"]
@@ -508,7 +508,7 @@ async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_rel
         )
     ]
     opened = await open_page("crp/web")
-    row = opened.page.locator(".placements a")
+    row = opened.page.locator(".placements .row-link")
     await expect(row.locator(".num")).to_have_text(["wanted 4", "picked 4", "available 1"])
     await expect(row.locator(".placement-picks")).to_contain_text(" · 2 on the old release")
     await expect(row.locator(".why")).to_have_text(why)
@@ -563,12 +563,12 @@ async def test_removals_that_wait_are_shown_with_their_digests_and_the_command(h
         ]
     )
     await expect(opened.page.locator(".commands")).to_contain_text("harbormaster confirm crp/web")
-    await opened.page.locator(".placements a", has_text="quiet").click()
+    await opened.page.locator(".placements .row-link", has_text="quiet").click()
     await expect(section).to_be_hidden()
     await expect(opened.page.locator(".commands")).not_to_contain_text("harbormaster confirm")
     await opened.page.get_by_role("link", name="Fleet", exact=True).click()
     await opened.page.get_by_role("link", name="2 removal pending").click()
-    await expect(opened.page.locator(".placements a")).to_have_count(2)
+    await expect(opened.page.locator(".placements .row-link")).to_have_count(2)
     await opened.assert_quiet()
 
 
@@ -579,9 +579,9 @@ async def test_an_edit_that_is_being_judged_shows_the_last_known(hub, open_page)
     ]
     hub.placements[0] |= {"decidedAt": None}
     opened = await open_page("crp/web")
-    row = opened.page.locator(".placements a")
+    row = opened.page.locator(".placements .row-link")
     await expect(row.locator(".num")).to_have_text(["wanted 3", "picked 2", "available 2"])
-    await expect(row.locator(".pill")).to_have_text("available")
+    await expect(opened.page.locator(".row-states .pill")).to_have_text("available")
     await expect(row.locator(".why")).to_have_text("being evaluated again")
     await expect(opened.page.locator("#placement-sub")).to_have_text(
         "PickN 3 · picked 2 · 2 available · being evaluated again"
@@ -641,7 +641,9 @@ async def test_a_change_shows_without_a_reload(hub, open_page):
     assert await texts(page.locator("#live-text")) == ["live"]  # nothing has changed since it was opened
     hub.publish("crp/payments", clusters=True)
     await expect(page.locator(".wanted")).to_have_text("wanted 4")
-    await expect(page.locator(".placements a[aria-current] .num")).to_have_text(["wanted 4", "picked 4", "available 3"])
+    await expect(page.locator(".placements .row-link[aria-current] .num")).to_have_text(
+        ["wanted 4", "picked 4", "available 3"]
+    )
     await page.locator(".rows > li", has_text="quickfox").get_by_text("picked", exact=True).wait_for()
     assert await texts(page.locator("#live-text")) == ["live · last change 0 s ago"]
     assert await page.locator("#news").text_content() == "payments: rolling out, picked 4"
@@ -659,7 +661,7 @@ async def test_placements_come_and_go(hub, open_page):
     hub.placements.append(placement_item("crp/zebra", "PickAll", {}))
     await opened.publish("crp/payments", "crp/zebra")
     await page.get_by_text("Placement crp/payments does not exist or was deleted.").wait_for()
-    await expect(page.locator(".placements a[href='#placement/crp/zebra']")).to_have_count(1)
+    await expect(page.locator(".placements .row-link[href='#placement/crp/zebra']")).to_have_count(1)
     hub.placements.insert(0, placement_item("crp/payments", "PickN", {"smartfish": "available"}, wanted=1))
     held: list[Route] = []
     await page.route("**/v1/placements?*", lambda route: held.append(route))
@@ -667,7 +669,7 @@ async def test_placements_come_and_go(hub, open_page):
     await until(lambda: held)
     await page.clock.run_for(2_000)  # the turn of the explanation comes before the list is answered
     await held[0].continue_()
-    await page.locator(".placements a[href='#placement/crp/payments']").wait_for()
+    await page.locator(".placements .row-link[href='#placement/crp/payments']").wait_for()
     await page.clock.run_for(SHORTEST_PAUSE)
     await page.locator("#placement-body").get_by_text("wanted 1", exact=True).wait_for()
     await page.locator("#placement-body .rows .who", has_text="smartfish").wait_for()
@@ -688,7 +690,7 @@ async def test_the_keyboard_selects_a_placement(open_page):
     await page.locator("#placement-title", has_text="edge-cache").wait_for()
     await page.locator(".rows .who", has_text="tallcrane").wait_for()
     await expect_address(page, "/#placement/crp/edge-cache")
-    current = page.locator(".placements a[aria-current=true]")
+    current = page.locator(".placements .row-link[aria-current=true]")
     assert await current.get_attribute("href") == "#placement/crp/edge-cache"
     await page.go_back()
     await page.locator("#placement-title", has_text="audit").wait_for()
@@ -765,7 +767,7 @@ async def test_an_api_error_is_said_and_what_was_shown_stays(hub, open_page):
         "The data shown may be out of date. Retrying…"
     ]
     await opened.page.get_by_text("Explanation unavailable: 500").wait_for()
-    assert await opened.page.locator(".placements a").count() == len(hub.placements)
+    assert await opened.page.locator(".placements .row-link").count() == len(hub.placements)
     assert await opened.page.locator(".rows > li").count() == 12
     hub.failing.clear()
     await problem.wait_for(state="detached")
@@ -878,7 +880,9 @@ async def test_a_phone_brings_the_chosen_placement_into_view(open_page):
     await page.evaluate("scrollTo(0, 0)")
     title = page.locator("#placement-title")
     await expect(title).not_to_be_in_viewport()
-    await page.locator(".placements a", has_text="telemetry").evaluate("(link) => link.click()")  # does not scroll
+    await page.locator(".placements .row-link", has_text="telemetry").evaluate(
+        "(link) => link.click()"
+    )  # does not scroll
     await expect(title).to_have_text("telemetry")
     await expect(title).to_be_in_viewport()
 
@@ -890,7 +894,7 @@ async def test_a_phone_brings_the_top_of_a_placement_to_the_top_before_it_has_be
     for pattern in ("**/v1/explain", "**/v1/placements/crp/*"):
         await page.route(pattern, lambda route: held.append(route))
     await page.evaluate("scrollTo(0, 0)")
-    await page.locator(".placements a", has_text="ledger").evaluate("(link) => link.click()")
+    await page.locator(".placements .row-link", has_text="ledger").evaluate("(link) => link.click()")
     await until(lambda: len(held) == 2)
     await expect(page.locator("#placement-title")).to_have_text("ledger")
     for route in held:

@@ -251,7 +251,7 @@ async def test_a_placement_links_to_its_runs_and_a_run_to_its_placement(hub, ope
     await expect(opened.page.locator("#run-title")).to_have_text("edge-cache-3")
     await opened.page.locator("#runs-body a", has_text="payments-9").click()
     await expect(opened.page.locator("#run-title")).to_have_text("payments-9")
-    await opened.page.locator("#run-sub a").click()
+    await opened.page.locator("#run-sub a:not(.pill)").click()
     await expect(opened.page.locator("#placement-title")).to_have_text("payments")
     await expect_address(opened.page, "#placement/crp/payments")
 

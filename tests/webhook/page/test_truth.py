@@ -138,7 +138,7 @@ async def test_a_member_that_refuses_everything_is_not_green(hub: FixtureHub, op
     await expect(row.locator(".pill")).to_have_class("pill bad")
     await expect(page.locator(".card").first).to_contain_text("8 eligible")
     await expect(page.locator(".card").first).to_contain_text("1 refusing")
-    await row.locator("a").click()
+    await row.locator(".cluster-name").click()
     await expect(page.locator("#cluster-sub .pill")).to_have_text("refusing")
 
 

@@ -132,7 +132,7 @@ async def test_placements_are_searched_filtered_and_sorted(hub, open_page, query
 
 async def test_another_placement_is_seen_through_the_same_filter(open_page):
     page = (await open_page("placement?state=short")).page
-    await page.locator(".placements a", has_text="ledger").click()
+    await page.locator(".placements .row-link", has_text="ledger").click()
     await expect(page.locator("#placement-title")).to_have_text("ledger")
     await expect_address(page, "#placement/crp/ledger?state=short")
     await page.go_back()
@@ -152,7 +152,7 @@ async def test_runs_and_pools_keep_their_filter(hub, open_page):
     page = (await open_page("runs?q=nothing-like-it")).page
     await expect(page.get_by_text("No run matches.")).to_be_visible()
     await page.get_by_role("searchbox").fill("")
-    await expect(page.locator("#runs-panel .placements a")).to_have_count(len(hub.runs))
+    await expect(page.locator("#runs-panel .placements .row-link")).to_have_count(len(hub.runs))
     await expect_address(page, "#runs")
 
 
