@@ -332,7 +332,6 @@ export class PlacementView {
     this.body.classList.remove("opening");
     this.waiting.hidden = true;
     this.graph.edges.draw();
-    this.sections.arrive();
   }
 
   showRemovals(removals) {
@@ -351,6 +350,7 @@ export class PlacementView {
     this.problem.hidden = true;
     this.explanation.element.hidden = false;
     this.explanation.show(document, text);
+    this.sections.arrive();
   }
 
   /** The explanation cannot be had; what was shown before stays. */
@@ -358,5 +358,6 @@ export class PlacementView {
     this.opened();
     this.problem.hidden = false;
     say(this.problem, `Explanation unavailable: ${message}`);
+    this.sections.arrive();
   }
 }

@@ -40,9 +40,19 @@ export class Sections {
     this.due = details;
   }
 
-  /** Bring what has been unfolded into view, once there is something to see. */
+  /** Bring what has been unfolded into view, once there is something to see, and again once its content is there. */
   arrive() {
-    this.due?.scrollIntoView({ block: "start" });
+    const { due } = this;
+    if (!due) return;
     this.due = null;
+    const { height } = due.getBoundingClientRect();
+    due.scrollIntoView({ block: "start" });
+    const growth = new ResizeObserver(() => {
+      if (due.getBoundingClientRect().height === height) return;
+      growth.disconnect();
+      due.scrollIntoView({ block: "start" });
+    });
+    growth.observe(due);
+    for (const event of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(event, () => growth.disconnect(), { once: true, passive: true });
   }
 }

@@ -72,8 +72,7 @@ async def test_a_staged_update_is_followed_until_it_waits_for_an_approval(tmp_pa
         assert await up.settled(PATIENCE / 1000)
         await page.goto(f"{up.http_url}/#placement/crp/ledger")
         await page.get_by_text("Changes of the next release").click()
-        await expect(page.locator(".release > li > p").first).to_have_text("2 clusters: dover, esbjerg")
-        await page.get_by_text("Namespace ledger").click()
+        await expect(page.locator(".release > li > p").first).to_have_text("All 2 clusters: dover, esbjerg")
         await expect(page.locator(".diff")).to_contain_text("+kind: Namespace")
         await page.evaluate(script().read_text(encoding="utf-8"))
         assert await page.evaluate(FINDINGS) == []
