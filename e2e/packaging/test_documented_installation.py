@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 
 from certs.authority import Authority
-from e2e.conftest import images_of_beds, remove_ours, remove_rights
+from e2e.conftest import RIGHTS, images_of_beds, remove_ours, remove_rights
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.process import PATIENCE, Program, kill
 from e2e.controlplane.service import REGISTRATIONS
@@ -40,6 +40,7 @@ from tests.docs.shown import (
     ADMISSION,
     CHECK,
     DEFINITIONS,
+    INSTALL,
     LOOP,
     ON_A_REAL_HUB,
     ROLES,
@@ -60,7 +61,7 @@ UNINSTALL: Final = (DOCS / "upgrade-and-recovery.md", "Uninstall harbormaster")
 LASTING: Final = re.compile(r"^harbormaster (serve|reconcile) ")
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/harbormaster-reconcile"
 HOME: Final = "shop"
-GROUPS: Final = re.compile(r"^(placement|cluster)\.kubernetes-fleet\.io$|^upgrade\.harbormaster\.dev$")
+GROUPS: Final = re.compile(r"^(placement|cluster)\.kubernetes-fleet\.io$|^upgrade\.harbormaster\.dev$|^karpenter\.sh$")
 CHECKOUT: Final = (
     *("Makefile", "Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml"),
     *(path.name for path in ROOT.glob("requirements*.txt")),
@@ -249,9 +250,15 @@ def registered(hub: Cluster) -> list[str]:
 
 
 def definitions(hub: Cluster) -> list[str]:
-    """Return the definitions of harbormaster's kinds on a cluster."""
+    """Return the definitions that harbormaster installs on a cluster."""
     listed = Objects(hub).all(CUSTOM_RESOURCE_DEFINITION)
     return [each["metadata"]["name"] for each in listed if GROUPS.search(each["spec"]["group"])]
+
+
+def rights(hub: Cluster) -> list[str]:
+    """Return the roles and policies of harbormaster on a hub."""
+    found = (each["metadata"]["name"] for kind in RIGHTS for each in Objects(hub).all(kind))
+    return [name for name in found if name.startswith("harbormaster")]
 
 
 @pytest.fixture(scope="module")
@@ -348,6 +355,15 @@ def test_the_processes_run_without_the_charts(reader: Reader) -> None:
     reader.type_section(CHECK)
     for text, part in zip(reader.type_section(ROLES), ('["boats"]', '["secrets"]', "deployments/status"), strict=True):
         assert part in text
+    (unregister,) = (each for each in read_page(INSTALL).spans if each.startswith("harbormaster unregister "))
+    reader.type_in(unregister)
+    reader.stop()
+    _, release, processes = read_page(UNINSTALL[0]).sections[UNINSTALL[1]]
+    _, *definitions_and_namespace = commands_in(release)
+    for command in (*definitions_and_namespace, *commands_in(processes)):
+        reader.type_in(command.text)
+    hub = reader.hub.cluster
+    assert (registered(hub), definitions(hub), rights(hub)) == ([], [], [])
 
 
 def write_certificate(folder: Path) -> None:
