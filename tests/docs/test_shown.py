@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.docs.pages import read_page
-from tests.docs.shown import INSTALL, INSTALLATION, NOT_RUN, Shown, commands_in, commands_of
+from tests.docs.pages import ROOT, read_page
+from tests.docs.shown import INSTALL, INSTALLATION, NOT_RUN, WITH_HELM, Shown, commands_in, commands_of
 
 UNTESTED = {
     "make image TAG=REGISTRY/harbormaster:0.1.0": "needs docker",
@@ -41,6 +41,11 @@ def test_every_section_of_the_page_with_commands_is_run():
     assert {(INSTALL, heading) for heading in read_page(INSTALL).sections} == {
         section for section in INSTALLATION if section[0] == INSTALL
     }
+
+
+def test_the_readme_of_the_chart_repeats_commands_that_are_run():
+    chart = commands_of((ROOT / "charts" / "harbormaster" / "README.md", "harbormaster"))
+    assert {command.text for command in chart} <= {command.text for command in commands_of(WITH_HELM)}
 
 
 @pytest.mark.parametrize(
