@@ -111,7 +111,7 @@ class Cluster(TypedDict):
     upkeep: NotRequired[ClusterUpkeep]
     """Absent: unknown."""
     holds: NotRequired[list[MemberHold]]
-    """Only for a single cluster. Absent: not disrupted."""
+    """Only in the response for a single cluster. Absent there: not disrupted."""
 
 
 def clusters_view(cache: Cache, names: Iterable[str], now: datetime) -> list[Cluster]:

@@ -60,7 +60,7 @@ class MemberUpgrade(TypedDict):
     toVersion: NotRequired[str]
     """Target version. Absent: unchanged, or only node images change."""
     expected: NotRequired[TimelineSpan]
-    """Expected period of its upgrade. Only for a single cluster. Absent: unknown."""
+    """Expected period of its upgrade. Only in the response for a single cluster. Absent there: unknown."""
 
 
 class ClusterUpkeep(TypedDict):
@@ -76,7 +76,7 @@ class ClusterUpkeep(TypedDict):
     """Time when `windowOpen` changes."""
     upgrade: NotRequired[MemberUpgrade]
     windows: NotRequired[list[MemberWindow]]
-    """All its windows. Only for a single cluster."""
+    """All its windows. Only in the response for a single cluster."""
 
 
 class Upkeep:

@@ -203,7 +203,7 @@ def problems_of(installation: Installation, version: str) -> list[str]:
 
 
 def _cause(deployment: JsonObject) -> str:
-    """Return why a Deployment cannot create its pods, such as an exhausted quota, empty if it can."""
+    """Return why a Deployment cannot create its pods (such as an exhausted quota), empty if it can."""
     failures = (condition for condition in conditions_of(deployment) if condition.get("type") == "ReplicaFailure")
     return next((f": {text_at(failure, 'message')}" for failure in failures if failure.get("status") == TRUE), "")
 

@@ -117,7 +117,7 @@ class _Yaml:
         except (ValueError, RecursionError):
             self.document = self._parsed(text)
         if isinstance(self.document, str):
-            raise _invalid("is neither YAML nor JSON with rows. For CSV, the name must end in .csv")
+            raise _invalid("must be a price list in YAML or JSON. The name of a CSV file must end in .csv")
 
     def _parsed(self, text: str) -> Any:
         loader = _Loader(text)

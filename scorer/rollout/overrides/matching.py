@@ -66,7 +66,7 @@ def selections_of(content: JsonObject) -> tuple[OverrideTarget, ...]:
 
 
 def by_namespace(namespace: str) -> OverrideTarget:
-    """Return the target with which a ClusterResourceOverride selects everything in a namespace."""
+    """Return the target of a ClusterResourceOverride that selects everything in a namespace."""
     return OverrideTarget("", NAMESPACE.group, NAMESPACE.versions[0], NAMESPACE.kind, namespace)
 
 

@@ -35,7 +35,7 @@ from scorer.rollout.removal.marks import is_marked_for_removal, with_removal_mar
 from scorer.rollout.writes import Write, delete, replace
 
 _REMOVABLE: Final = (None, PendingReason.UPDATE_RUN)
-"""Reasons with which a binding may be marked for removal without an eviction: the loop or an update run removes it."""
+"""Reasons for marking a binding for removal without an eviction: the loop or an update run removes it."""
 
 
 def leaves_objects(placement: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Removal marks: the annotation with which the loop authorizes a removal, and the agent's decision about content.
+"""Removal marks: the annotation that authorizes a removal, and the agent's decision about content.
 
 A binding or a Work can be deleted in many ways: by hand, with its namespace, with its definition, by restoring a
 backup. None of these is a reason to remove content from a member. So the loop first marks the object for removal, by an

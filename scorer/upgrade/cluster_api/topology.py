@@ -86,10 +86,10 @@ class ClusterApiObjects:
 
     Args:
         cluster: The Cluster.
-        control_plane: Control plane object, empty if missing or unreadable.
+        control_plane: Control plane object, empty if unset or missing.
         deployments: MachineDeployments.
         pools: MachinePools.
-        cluster_class: ClusterClass, empty if unreadable.
+        cluster_class: ClusterClass, empty if unset or missing.
     """
 
     cluster: JsonObject

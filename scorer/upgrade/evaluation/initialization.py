@@ -46,10 +46,10 @@ class NotInitializedError(Exception):
 
 
 def initialise(ev: Evaluation) -> bool:
-    """Build the record of a run that has not started, or set the condition that explains why it cannot be built.
+    """Build the record of a run that has not started, and set the condition Initialized.
 
     Returns:
-        Whether its members and its version are known, so that it can start.
+        Whether the run is initialized: its members and its version are known.
     """
     message = _origin(ev)
     try:

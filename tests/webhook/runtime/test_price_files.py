@@ -53,7 +53,7 @@ def test_numbers_are_decimal(tmp_path):
         pytest.param(
             "p.txt",
             "name,price\na,1\n",
-            "is neither YAML nor JSON with rows. For CSV",
+            "must be a price list in YAML or JSON. The name of a CSV file must end",
             id="csv-by-another-name",
         ),
         pytest.param("p.yaml", "prices: {a: 1:30}", 'line 1: prices.a: "1:30" is not a price', id="no-minutes"),

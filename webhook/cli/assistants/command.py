@@ -18,7 +18,7 @@ rights. Nothing is written or reserved, and values of Secrets are hidden. A long
 omissions.
 
 The tools use one hub, selected as for all commands. They read *.yaml, *.yml and *.json below --folder, except
-hidden files. Paths out of it and links that lead out of it are refused.
+hidden files. Paths and symbolic links that lead outside the folder are refused.
 
 \b
 Examples:

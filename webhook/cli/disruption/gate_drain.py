@@ -29,8 +29,8 @@ HELP: Final = f"""{SHORT}
 Nothing is drained. The named nodes are drained together. For each pod, the table shows the node that would take it,
 what blocks it and until when, or why no node takes it. No new nodes are created. The drain is simulated as Karpenter
 does it. `kubectl drain` differs: it does not wait for do-not-disrupt, and skips pods of DaemonSets. --kubeconfig and
---context name the cluster of the nodes, not the hub. It is read with your rights. With -f, the answer comes from a dump
-of it:
+--context name the cluster of the nodes, not the hub. The command reads that cluster with your rights. With -f, it reads
+a dump of the cluster instead:
 
 \b
   {DUMP_LINE}

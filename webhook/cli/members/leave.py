@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 HELP = """Remove a member from the fleet, and delete what `harbormaster join` created for it.
 
 Deletes the MemberCluster and waits for its removal: the agent gives up ownership of the placed objects, which remain in
-the cluster, and the loop removes the member from the hub. Then deletes, in this order, the agent's Deployment or Helm
-release (if join created it), its roles, its credentials for the hub and its account there. The CustomResourceDefinition
-of AppliedWorks remains in the cluster, because deleting it would delete the placed objects.
+the cluster, and the loop removes the member from the hub. The command then deletes, in this order, the agent's
+Deployment or Helm release (if join created it), its roles, its credentials for the hub and its account there. The
+CustomResourceDefinition of AppliedWorks remains in the cluster, because deleting it would delete the placed objects.
 
 If the command times out, it reports what it was waiting for. Run it again to continue. For a cluster that is no longer
 reachable, omit --member-context: nothing is removed there, and the loop continues after 15 minutes without the agent.

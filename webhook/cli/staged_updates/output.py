@@ -23,7 +23,7 @@ MOST_CLUSTERS: Final = 5
 
 
 def hub_arguments(hub: HubOptions) -> list[str]:
-    """Return the options with which the user named the hub. Printed commands repeat them."""
+    """Return the options that select the hub, as the user gave them. Printed commands repeat them."""
     arguments = {
         "--kubeconfig": hub.kubeconfig,
         "--context": hub.context,

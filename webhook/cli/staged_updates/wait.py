@@ -117,7 +117,7 @@ class RunReader(Protocol[F_co]):
 
 
 Verdict = Callable[[F], int | None]
-"""Returns the exit code with which a wait ends. None: unknown, keep waiting."""
+"""Returns the exit code that ends a wait. None: unknown, keep waiting."""
 
 
 @dataclass(frozen=True, slots=True)

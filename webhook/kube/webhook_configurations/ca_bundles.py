@@ -84,7 +84,7 @@ class CaBundles:
         return (*CONFIGURATIONS, API_SERVICE_KIND) if self._api_service else CONFIGURATIONS
 
     async def read(self) -> dict[str, Registered]:
-        """Return the existing configurations by kind. Raises `webhook.kube.ports.StoreError`."""
+        """Return the existing configurations and the APIService by kind. Raises `webhook.kube.ports.StoreError`."""
         configurations: dict[str, Registered] = {}
         for kind in CONFIGURATIONS:
             try:

@@ -42,7 +42,8 @@ class HookCalls:
     Args:
         configurations: Both configurations.
         clock: Monotonic clock in seconds.
-        on_configurations: Called with the configurations by kind after each read. Raises `StoreError`. None: disabled.
+        on_configurations: Called after each read with the configurations and the APIService by kind. Raises
+            `StoreError`. None: disabled.
     """
 
     def __init__(

@@ -135,7 +135,7 @@ class HubView(Protocol):
 
 
 class UnknownHub:
-    """A hub without any known object."""
+    """A hub whose objects are unknown: every method raises `UnknownStateError`."""
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""

@@ -508,7 +508,7 @@ def test_a_table_that_does_not_say_what_pools_ask_for_is_noted(simulate, tmp_pat
         pytest.param("p.csv", "name;cpu\n", "line 1: must have a column name. Columns are separated", id="semicolons"),
         pytest.param("p.csv", PRICES + "\n\nlarge,4,16Gi,z2,x\n", 'line 6: price: "x" is not', id="blank-lines"),
         pytest.param("p.csv", f"name\n{'x' * 200_000}\n", "not CSV: field larger", id="huge-cell"),
-        pytest.param("p.txt", PRICES, "is neither YAML nor JSON with rows. For CSV, the name", id="suffix"),
+        pytest.param("p.txt", PRICES, "must be a price list in YAML or JSON. The name of a CSV", id="suffix"),
     ],
 )
 def test_what_is_no_table_of_prices(simulate, tmp_path, dump, name, text, mistake):
