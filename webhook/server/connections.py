@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         socket_: The accepted socket.
         address: Address of the client.
         connections: Counts the connection.
-        make_handler: Makes the HTTP protocol on first use.
+        make_handler: Makes the HTTP protocol on first use, for the transport after the handshake.
         on_end: Called if it is closed before its handshake is done.
     """
 
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         socket_: socket.socket,
         address: str,
         connections: "Connections",
-        make_handler: Callable[[], RequestHandler],
+        make_handler: Callable[[asyncio.Transport | None], RequestHandler],
         on_end: Callable[["Connection"], None],
     ) -> None:
         self._socket = socket_
@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
     def handler(self) -> RequestHandler:
         """The HTTP protocol."""
         if self._handler is None:
-            self._handler = self._make_handler()
+            self._handler = self._make_handler(self.transport)
         return self._handler
 
     @property
@@ -327,7 +327,7 @@ class Listener:
         host: Address to listen on.
         port: Port to listen on. 0: any free one.
         connections: The open connections.
-        make_handler: Makes the HTTP protocol of a connection.
+        make_handler: Makes the HTTP protocol of a connection. None: its handshake is unfinished.
         tls: TLS context. None: disabled.
         handshake_seconds: Timeout of a handshake.
         sockets: Listening sockets that are shared with other processes. Empty: open new ones.
@@ -338,7 +338,7 @@ class Listener:
         host: str,
         port: int,
         connections: Connections,
-        make_handler: Callable[[], RequestHandler],
+        make_handler: Callable[[asyncio.Transport | None], RequestHandler],
         *,
         tls: ssl.SSLContext | None,
         handshake_seconds: float,

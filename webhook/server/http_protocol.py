@@ -28,6 +28,7 @@ from aiohttp.http import HttpVersion10, HttpVersion11
 from aiohttp.http_exceptions import BadStatusLine
 from aiohttp.web_protocol import RequestHandler
 
+from webhook.access.front_proxy import MOST_VALUES
 from webhook.endpoints.admission.fast_path import FAST_PATH, Called, FastPath
 from webhook.endpoints.http.responses import new_id
 
@@ -36,6 +37,8 @@ LONGEST_HEAD: Final = 1024
 MOST_HEADS: Final = 256
 """Maximum number of cached heads. One API server sends a few, by hook and kind."""
 MOST_DIGITS: Final = 8
+MOST_HEADERS: Final = 128
+"""Maximum number of headers of a request, besides those of the front proxy about its user."""
 LONGEST_HELD: Final = 16 * 1024
 """Maximum size in bytes of a held partial review: an API server sends its head, or 4 KiB, first."""
 HELD_SECONDS: Final = 0.05
@@ -134,12 +137,14 @@ class _Protocol(RequestHandler):
     Args:
         server: Handles the messages that the library parses.
         posts: Fast path. None: disabled.
+        most_headers: Maximum number of headers of a request.
     """
 
     __slots__ = ("_ahead", "_held", "_is_plain", "_patience", "_posts")
 
-    def __init__(self, server: web.Server, posts: Posts | None) -> None:
-        super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)
+    def __init__(self, server: web.Server, posts: Posts | None, most_headers: int) -> None:
+        settings = {**server._kwargs, "max_headers": most_headers}
+        super().__init__(server, loop=asyncio.get_running_loop(), **settings)
         self._posts = posts
         self._is_plain = posts is not None
         """Whether the start of the next message is known."""
@@ -285,6 +290,13 @@ def refuse_other_versions(server: web.Server) -> None:
     server.request_handler = handle_known
 
 
-def protocol_of(server: web.Server, posts: Posts | None) -> RequestHandler:
-    """Create the protocol of a new connection to *server*, with the settings of its runner."""
-    return _Protocol(server, posts)
+def protocol_of(
+    server: web.Server, posts: Posts | None, transport: asyncio.BaseTransport | None = None
+) -> RequestHandler:
+    """Create the protocol of a new connection to *server*, with the settings of its runner.
+
+    Only a client with a verified certificate may send a header for each group of a user, because it may be the front
+    proxy. Unfinished headers of other clients take memory before they are authenticated.
+    """
+    is_verified = transport is not None and bool(transport.get_extra_info("peercert"))
+    return _Protocol(server, posts, MOST_HEADERS + MOST_VALUES if is_verified else MOST_HEADERS)

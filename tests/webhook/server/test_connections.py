@@ -61,7 +61,7 @@ class Crowd:
         self.sockets.enter_context(ours)
         self.sockets.enter_context(theirs)
         theirs.setblocking(False)
-        made = Connection(ours, address, self.connections, Handler, lambda _: None)
+        made = Connection(ours, address, self.connections, lambda _: Handler(), lambda _: None)
         made.theirs = theirs
         self.refused += not self.connections.admit(made)
         return made

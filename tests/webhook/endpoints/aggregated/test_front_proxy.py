@@ -5,6 +5,7 @@ import json
 import ssl
 from datetime import UTC, datetime
 
+import aiohttp
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -16,7 +17,7 @@ from certs.context import CertificateError
 from e2e.controlplane.client_certificate import issue_client_certificate
 from tests.webhook.endpoints.asking import assert_problem, assert_status
 from tests.webhook.endpoints.callers_known import roster
-from webhook.access.front_proxy import FrontProxy
+from webhook.access.front_proxy import MOST_VALUES, FrontProxy
 
 GROUP = "/apis/answers.harbormaster.dev"
 PATH = f"{GROUP}/v1/namespaces/shop/explanations"
@@ -89,6 +90,24 @@ async def test_a_placement_that_the_user_may_not_get_is_missing(launch, authorit
     async with launch(authenticator=known, authorizer=known, front_proxy=PROXY, **authorities.sources) as port:
         authorities.show(port, authorities.proxies)
         assert_status(await ask(port), 404, "NotFound")
+
+
+async def test_a_user_of_many_groups_is_served(launch, authorities, known):
+    """A directory may put a user into hundreds. Other clients have no reason to send that many headers."""
+    groups = [("X-Remote-Group", f"group-{number}") for number in range(MOST_VALUES)]
+    async with launch(authenticator=known, authorizer=known, front_proxy=PROXY, **authorities.sources) as port:
+        authorities.show(port, authorities.proxies)
+        assert await status_of(port, groups) == 200
+        assert await status_of(port, [*groups, ("X-Remote-Group", "one-more")]) == 401
+        port.trust = ssl.create_default_context(cadata=port.server.certificates.trust_pem.decode())
+        assert await status_of(port, groups) == 400
+
+
+async def status_of(port, headers):
+    async with aiohttp.ClientSession(headers=[("X-Remote-User", "tina"), *headers]) as client:
+        url = f"{port.server.addresses.https_url}{PATH}"
+        async with client.post(url, json=json.loads(QUESTION), ssl=port.trust) as answer:
+            return answer.status
 
 
 @pytest.mark.parametrize("path", [PATH, GROUP, f"{GROUP}/v1"])
