@@ -6,6 +6,7 @@ Source: removal.md 4.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from scorer.api.family import FAMILY_OF, Family
 from scorer.api.kinds import MEMBER_CLUSTER
@@ -27,6 +28,9 @@ from webhook.actions.planned import (
     fact,
     named,
 )
+
+_MOST_FACTS: Final = 50
+"""Maximum number of removals with a fact each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ async def plan_confirmation(order: ActionOrder, hub: ActionReader, now: datetime
             *(_sentence(removal, now) for removal in selected),
             "This cannot be undone: the content is deleted on the members.",
         ],
-        {"uid": uid_of(placement)} | {f"removal {each['digest']}": fact(each["effect"]) for each in selected},
+        {"uid": uid_of(placement)} | _facts(selected),
         HubWrite(order.kind, confirmation.patch, order.name, order.namespace),
         f"{ref} confirmed until {format_time(confirmation.expiry)}",
     )
@@ -99,12 +103,25 @@ async def _pending(
     return unconfirmed_removals(family, placement, snapshots, bindings, counts.get, now)
 
 
+def _facts(removals: Sequence[UnconfirmedRemoval]) -> dict[str, str]:
+    """Return the removals as facts. Many are one fact: a precondition has a limited number.
+
+    The digest of an object confirms its removal from every cluster, those included that get it after the preview. So
+    the clusters are a fact of their own. What members report, such as the number of other objects, changes too often.
+    """
+    facts = {f"removal {each['digest']}": f"{each['effect']} from {_clusters(each)}" for each in removals}
+    if len(facts) > _MOST_FACTS:
+        return {"removals": fact("; ".join(f"{name}: {facts[name]}" for name in sorted(facts)))}
+    return {name: fact(text) for name, text in facts.items()}
+
+
 def _sentence(removal: UnconfirmedRemoval, now: datetime) -> str:
     on_members = describe_contents(removal["onMembers"], now)
-    clusters = (
-        named(removal["clusters"])
-        if removal["clusterCount"] <= len(removal["clusters"])
-        else (f"{removal['clusterCount']} clusters")
-    )
     extent = f", {on_members}" if on_members else ""
-    return f"Removes {removal['effect']}{extent}, from {clusters} ({removal['digest']})."
+    return f"Removes {removal['effect']}{extent}, from {_clusters(removal)} ({removal['digest']})."
+
+
+def _clusters(removal: UnconfirmedRemoval) -> str:
+    if removal["clusterCount"] <= len(removal["clusters"]):
+        return named(removal["clusters"])
+    return f"{removal['clusterCount']} clusters"

@@ -4,6 +4,7 @@ import pytest
 
 from scorer.api.kinds import (
     APPROVAL_REQUEST,
+    BINDING,
     MEMBER_CLUSTER,
     NAMESPACE,
     PLACEMENT,
@@ -21,8 +22,11 @@ from tests.webhook.controllers import upgrade_world
 from tests.webhook.controllers.placements.confirmed_world import confirming, delete, digests, pending
 from tests.webhook.controllers.staged_world import has_request, make_run, release, run_of, said, staged
 from tests.webhook.controllers.upgrade_world import make_upgrade_run, upgrading
+from tests.webhook.controllers.world import make_member
 from webhook.actions.page_actions import StaleActionError
-from webhook.actions.planned import ActionName, ActionOrder, ActionRefusedError, HubRefusalError
+from webhook.actions.planned import ActionName, ActionOrder, ActionRefusedError, HubRefusalError, changed_facts
+from webhook.actions.removals import plan_confirmation
+from webhook.endpoints.ui.actions import ActionModel
 from webhook.kube.ports import Key
 
 REQUEST = "r-after-test"
@@ -166,6 +170,63 @@ async def test_pending_removals_are_confirmed_by_digest():
         await carried_out(actions, world, asked)
         shop = await world.store.get(PLACEMENT, Key("shop"))
         assert Confirmation.of(shop, loop_now()).digests == {digest}
+
+
+async def test_a_removal_from_more_clusters_than_shown_is_not_confirmed():
+    """The digest of an object counts on every cluster, so it does not change with them."""
+    async with confirming() as world, actions_on(world.store, now=world.now) as actions:
+        await delete(world, NAMESPACE, "shop")
+        await world.until(lambda: pending(world))
+        asked = order("confirm", PLACEMENT, "shop")
+        preview = await previewed(actions, world, asked)
+        await world.add(make_member("yak"))
+        await world.until(
+            lambda: "yak" in {text_at(each, "spec", "targetCluster") for each in world.cache.list(BINDING)}
+        )
+        with pytest.raises(
+            StaleActionError, match=r"from 3 clusters \(fish, lion, wolf\), and is now .* from 4 clusters"
+        ):
+            await actions.execute(asked, preview["precondition"], TOKEN, "ann")
+        shop = await world.store.get(PLACEMENT, Key("shop"))
+        assert Confirmation.of(shop, loop_now()).digests == frozenset()
+
+
+class Placement:
+    """A hub with one placement."""
+
+    async def get(self, kind, name, namespace=""):
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "uid": "u"}}
+
+
+async def test_a_precondition_of_many_removals_is_accepted_and_covers_each(monkeypatch):
+    """Up to 100 items have a digest each, and roll-ups of more items are not limited at all."""
+    removals = [
+        {
+            "kind": "Object",
+            "effect": f"Namespace n{number}",
+            "digest": f"{number:020x}",
+            "objects": 1,
+            "clusters": ["fish"],
+            "clusterCount": 1,
+            "onMembers": None,
+            "since": None,
+            "ageSeconds": None,
+        }
+        for number in range(150)
+    ]
+
+    async def pending(*_):
+        return removals
+
+    monkeypatch.setattr("webhook.actions.removals._pending", pending)
+    asked = order("confirm", PLACEMENT, "shop")
+    shown = (await plan_confirmation(asked, Placement(), loop_now())).facts
+    target = {"kind": "ClusterResourcePlacement", "name": "shop"}
+    ActionModel.model_validate({"action": "confirm", "target": target, "precondition": dict(shown)})
+    removals[149]["clusters"].append("lion")
+    removals[149]["clusterCount"] = 2
+    (change,) = changed_facts(shown, (await plan_confirmation(asked, Placement(), loop_now())).facts)
+    assert change.startswith("removals was sha256:")
 
 
 async def test_gates_of_an_upgrade_are_answered_and_its_run_is_stopped_and_started_again():
