@@ -120,7 +120,7 @@ function renderRuns() {
   if (!state.selectedRun) run.showNothing("Nothing matches the filter.");
   else if (!known) run.showNothing(`Run ${state.selectedRun} does not exist or was deleted.`);
   else if (!runs.matching([known]).length) run.showNothing(outside(`Run ${known.name}`));
-  else run.show(state.run?.ref === known.ref ? { ...state.run, ...known } : known);
+  else run.show(state.run?.ref === known.ref ? { ...state.run, ...known } : known, state.runs);
   if (known) openAt(by("run"));
 }
 

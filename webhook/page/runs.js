@@ -185,12 +185,12 @@ function answerButton(run, wait, action) {
 const STOPPABLE = new Set(["running", "waiting", "stuck"]);
 
 /** What may be done with a run as a whole. The server knows best, and explains a refusal. */
-function actionsOf(run) {
+function actionsOf(run, rollback) {
   const target = runTarget(run);
   const out = [];
   if (STOPPABLE.has(run.state)) out.push([{ action: "stop", target }, "Stop"]);
   if (run.state === "stopped" || (run.upgrade && run.state === "failed")) out.push([{ action: "resume", target }, "Resume"]);
-  if (!run.upgrade && run.updated > 0 && (isOver(run) || run.state === "stopped")) out.push([undoOf(run), "Undo"]);
+  if (!run.upgrade && !rollback && run.updated > 0 && (isOver(run) || run.state === "stopped")) out.push([undoOf(run), "Undo"]);
   return out;
 }
 
@@ -199,9 +199,20 @@ export function undoOf(run) {
   return { action: "undo", target: runTarget(run) };
 }
 
+const runLink = (run) => h("a", { href: href("runs", run.ref) }, run.name);
+
+const folder = (run) => run.ref.slice(0, -run.name.length);
+
+/** The run that rolls a run back, in progress or successful, as the server determines it; `undefined`: there is none. */
+function rollbackOf(run, runs) {
+  return runs.find((one) => one.rollbackOf === run.name && folder(one) === folder(run) && (!isOver(one) || one.state === "succeeded")
+    && !(Date.parse(one.startedAt) < Date.parse(run.startedAt))); // an earlier run may have had the same name
+}
+
 /** The last run of a placement that has changed clusters and may be undone; `undefined`: there is none. */
 export function lastChange(own) {
-  return own.find((run) => run.updated > 0 && isOver(run) && run.state !== "failed");
+  const last = own.find((run) => run.updated > 0 && isOver(run) && run.state !== "failed");
+  return last && !rollbackOf(last, own) ? last : undefined;
 }
 
 /** The panel of the selected run. */
@@ -225,8 +236,8 @@ export class RunView {
     if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet" }, words));
   }
 
-  /** Show a run as listed, or as read in full. */
-  show(run) {
+  /** Show a run as listed, or as read in full, with its rollback among all `runs`. */
+  show(run, runs) {
     if (this.ref !== run.ref) {
       this.ref = run.ref;
       this.timeline.reset();
@@ -235,7 +246,8 @@ export class RunView {
     }
     if (isNews(this.body, "run")) this.body.replaceChildren(this.why, this.waits, this.actions, this.quiet, this.timeline.element, this.entries);
     say(this.title, fullName(run));
-    this.drawSub(run);
+    const rollback = rollbackOf(run, runs);
+    this.drawSub(run, rollback, runs.find((one) => one.name === run.rollbackOf && folder(one) === folder(run)));
     this.json.hidden = false;
     this.json.href = runPath(run.ref);
     if (isNews(this.entries, run.ref)) this.entries.replaceChildren(h("a", { href: timelineOf(run.ref) }, "Who started, approved and stopped it"));
@@ -246,19 +258,21 @@ export class RunView {
     this.waits.hidden = !run.waits.length;
     this.waits.className = `callout waits ${run.waits.some((wait) => wait.command) ? "warn" : "busy"}`;
     if (isNews(this.waits, [run.ref, run.waits])) this.waits.replaceChildren(...run.waits.map((wait) => waiting(run, wait)));
-    if (isNews(this.actions, [run.ref, run.state, run.updated, run.endedAt])) showActions(this.actions, actionsOf(run));
+    if (isNews(this.actions, [run.ref, run.state, run.updated, run.endedAt, rollback?.ref])) showActions(this.actions, actionsOf(run, rollback));
     if (!run.timeline) return;
     this.quiet.hidden = true;
     this.timeline.element.hidden = false;
     this.timeline.update(run.timeline);
   }
 
-  drawSub(run) {
-    if (!isNews(this.sub, [run.rollbackOf, run.placement, run.strategy, run.resourceSnapshotIndex, run.state, run.startedAt, run.endedAt, run.updated, run.clusters, run.upgrade, run.expectedEnd])) return;
+  drawSub(run, rollback, original) {
+    if (!isNews(this.sub, [run.rollbackOf, original?.ref, rollback?.ref, rollback?.state, run.placement, run.strategy, run.resourceSnapshotIndex, run.state, run.startedAt, run.endedAt, run.updated, run.clusters, run.upgrade, run.expectedEnd])) return;
     const [started, ended, expected] = [run.startedAt, run.endedAt, run.expectedEnd].map((text) => Date.parse(text ?? ""));
     this.sub.replaceChildren(
       pillOf(run.state), " ", run.upgrade ? h("span", {}, subject(run)) : h("a", { href: href("placement", run.placement) }, subject(run)),
-      run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", run.strategy ? ` by ${run.strategy}` : "", run.rollbackOf ? ` · rolls back ${run.rollbackOf}` : "",
+      run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", run.strategy ? ` by ${run.strategy}` : "",
+      ...(run.rollbackOf ? [" · rolls back ", original ? runLink(original) : run.rollbackOf] : []),
+      ...(rollback ? [isOver(rollback) ? " · rolled back by " : " · being rolled back by ", runLink(rollback)] : []),
       ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
       ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),
       ...(Number.isNaN(expected) || !Number.isNaN(ended) || run.state === "stopped" ? []

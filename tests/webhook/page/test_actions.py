@@ -215,3 +215,44 @@ async def test_on_a_placement_its_removals_are_confirmed_and_its_last_change_is_
         await dialog.get_by_role("button", name="Confirm", exact=True).click()
         await expect(status).to_contain_text("crp/payments confirmed until ")
         assert annotation(await up.store.get(PLACEMENT, Key("payments")), CONFIRM_REMOVAL)
+
+
+async def approve(up: Up, run: str) -> None:
+    """Approve the first stage of *run*, and wait until the run has finished."""
+    request = await up.store.get(APPROVAL_REQUEST, Key(f"{run}-after-first"))
+    conditions = approved_conditions(request, "by the test", NOW)
+    await up.store.replace_status(APPROVAL_REQUEST, {**request, "status": {"conditions": conditions}})
+    assert await up.settled(PATIENCE / 1000)
+
+
+async def test_a_run_that_is_rolled_back_links_to_its_rollback_and_is_not_undone_again(tmp_path, tabs):
+    second = "ledger-2"
+    async with waiting_hub(tmp_path / "data") as up:
+        await approve(up, RUN)
+        namespace = await up.store.get(KINDS["", "Namespace"], Key("ledger"))
+        namespace["metadata"]["labels"] = {**namespace["metadata"].get("labels", {}), "release": "2"}
+        await up.store.replace(KINDS["", "Namespace"], namespace)
+        assert await up.settled(PATIENCE / 1000)
+        first = await up.store.get(STAGED_RUN, Key(RUN))
+        spec = {name: first["spec"][name] for name in ("placementName", "stagedRolloutStrategyName", "state")}
+        head = {"apiVersion": STAGED_RUN.api_version, "kind": STAGED_RUN.kind, "metadata": {"name": second}}
+        await up.store.create(STAGED_RUN, {**head, "spec": spec})
+        assert await up.settled(PATIENCE / 1000)
+        await approve(up, second)
+        async with opened(tabs, f"{up.https_url}/#runs/csur/{second}", token_of(up)) as page:
+            dialog, sub = page.get_by_role("dialog"), page.locator("#run-sub")
+            undo = page.get_by_role("button", name=f"Undo {second}", exact=True)
+            await undo.click()
+            await dialog.get_by_role("button", name="Confirm", exact=True).click()
+            await expect(dialog.get_by_role("status")).to_contain_text(f"run {second}-undo created")
+            await dialog.get_by_role("button", name="Close", exact=True).click()
+            await expect(sub).to_contain_text(f"being rolled back by {second}-undo")
+            await expect(undo).to_have_count(0)
+            await approve(up, f"{second}-undo")
+            await expect(sub).to_contain_text(f" by twice · rolled back by {second}-undo")
+            await sub.get_by_role("link", name=f"{second}-undo", exact=True).click()
+            await expect(page.locator("#run-title")).to_have_text(f"{second}-undo")
+            await expect(sub).to_contain_text(f"rolls back {second}")
+            await sub.get_by_role("link", name=second, exact=True).click()
+            await expect(page.locator("#run-title")).to_have_text(second)
+            await expect(undo).to_have_count(0)
