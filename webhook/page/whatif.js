@@ -169,12 +169,13 @@ export class WhatIf {
     this.result.replaceChildren();
   }
 
-  /** Ask what the controls say, and write it into the address. */
-  submit() {
+  /** Ask what the controls say, write it into the address, and bring the answer into view. */
+  async submit() {
     const parameters = this.read();
     this.followed = JSON.stringify(parameters);
     change(parameters, this.path());
-    this.ask();
+    await this.ask();
+    this.result.scrollIntoView({ block: "nearest" });
   }
 
   /** Ask what the address says, once. */

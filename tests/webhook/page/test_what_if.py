@@ -134,6 +134,16 @@ async def test_the_loss_of_a_cluster_has_a_link(hub: FixtureHub, open_page: Open
     await expect(page.locator("#cluster-panel .whatif-result p.callout")).to_be_visible()
 
 
+async def test_an_answer_below_the_screen_is_brought_into_view(hub: FixtureHub, open_page: Opener) -> None:
+    hub.plan = plan()
+    page = (await open_page("placement/crp/payments", sized=True)).page
+    await page.set_viewport_size({"width": 1280, "height": 300})
+    button = page.get_by_role("button", name="Show the plan")
+    await button.evaluate("(button) => button.scrollIntoView({ block: 'end' })")
+    await button.click()
+    await expect(page.locator("#placement-panel .whatif-result p.callout")).to_be_in_viewport(ratio=1)
+
+
 async def test_a_linked_answer_is_shown_from_its_heading(hub: FixtureHub, open_page: Opener) -> None:
     """Not behind the bar that remains at the top, even if the answer is longer than the screen."""
     hub.plan = plan()
