@@ -78,6 +78,11 @@ function reasonOf({ type, status, reason }) {
   return status === "True" ? reason : refer(`${type.replace(/^(Cluster)?ResourcePlacement(?=.)/, "")}: ${reason}`, reason);
 }
 
+function advisory(line) {
+  const [, rule, words] = /^([A-Z]+-\d+)( .*)$/s.exec(line) ?? [];
+  return rule ? [refer(rule), words] : [line];
+}
+
 function more(placement) {
   const out = [];
   const resources = placement.selectedResources;
@@ -90,7 +95,7 @@ function more(placement) {
   }
   if (placement.advisories?.length) {
     out.push(h("p", {}, count(placement.advisories.length, "warning")),
-      h("ul", { class: "plain" }, placement.advisories.map((line) => h("li", {}, line))));
+      h("ul", { class: "plain" }, placement.advisories.map((line) => h("li", {}, ...advisory(line)))));
   }
   if (placement.conditions?.length) {
     out.push(h("details", {}, h("summary", {}, count(placement.conditions.length, "condition")),

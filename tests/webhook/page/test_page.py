@@ -350,6 +350,8 @@ async def test_the_warnings_about_a_placement_are_shown(hub, open_page):
     about = opened.page.locator("#placement-panel .more-about")
     await expect(about.get_by_text("2 warnings")).to_be_visible()
     await expect(about.get_by_text("X-25 spec.resourceSelectors[0]: two")).to_be_visible()
+    await about.get_by_role("link", name="X-05", exact=True).click()
+    await expect_address(opened.page, "#reference/X-05")
 
 
 async def test_a_satisfied_placement_says_what_it_would_not_take_now(hub, open_page):
