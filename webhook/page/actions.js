@@ -157,7 +157,8 @@ class Action {
       return;
     }
     this.facts = null;
-    this.say(error.message, "bad");
+    const isExpected = error.status === 409 && error.detail; // the status and the ID of the request explain nothing then
+    this.say(isExpected ? error.detail : error.message, isExpected ? "warn" : "bad");
     this.confirm.textContent = "Check again";
     this.confirm.disabled = false;
   }

@@ -5,9 +5,10 @@ import { token } from "./session.js";
 
 /** An answer that is not a 2xx, or no answer at all: then `status` is 0. */
 export class ApiError extends Error {
-  constructor(message, status = 0) {
+  constructor(message, status = 0, detail = "") {
     super(message);
     this.status = status;
+    this.detail = detail; // the server's sentence alone
   }
 }
 
@@ -34,8 +35,8 @@ async function send(path, { headers, ...options }) {
   readClock(response.headers.get("Date"));
   if (response.ok || response.status === 304) return response;
   const text = await response.text();
-  const message = problem(response, text);
-  throw response.status === 401 ? new SignInError(message, sent, audience(text)) : new ApiError(message, response.status);
+  const { message, detail } = problem(response, text);
+  throw response.status === 401 ? new SignInError(message, sent, audience(text)) : new ApiError(message, response.status, detail);
 }
 
 const known = new Map(); // path → what was answered last, with its entity tag
@@ -101,9 +102,9 @@ function problem(response, text) {
   try {
     const { detail, title, instance } = JSON.parse(text);
     const words = detail || title;
-    return `${status}${words ? `: ${words}` : ""}${instance ? ` (${instance})` : ""}`;
+    return { message: `${status}${words ? `: ${words}` : ""}${instance ? ` (${instance})` : ""}`, detail };
   } catch {
-    return status;
+    return { message: status };
   }
 }
 

@@ -197,7 +197,9 @@ async def test_on_a_placement_its_removals_are_confirmed_and_its_last_change_is_
         conditions = approved_conditions(request, "by the test", NOW)
         await up.store.replace_status(APPROVAL_REQUEST, {**request, "status": {"conditions": conditions}})
         await undo.click()
-        await expect(status).to_contain_text(f"run {RUN} cannot be undone: its clusters had no earlier resource")
+        await expect(status).to_have_text(
+            f"run {RUN} cannot be undone: its clusters had no earlier resource snapshot than 0. Existing snapshots: 0"
+        )
         await dialog.get_by_role("button", name="Cancel", exact=True).click()
         await expect(undo).to_be_focused()
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
