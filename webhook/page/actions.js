@@ -6,7 +6,7 @@
 import { ask } from "./api.js";
 import { command } from "./commands.js";
 import { h } from "./dom.js";
-import { called, hasActions, isOpenToMachine } from "./server.js";
+import { called, hasActions, isOpenToMachine, tokenPath } from "./server.js";
 import { keepToken, readToken } from "./session.js";
 
 const WORDS = { approve: "Approve", reject: "Reject", stop: "Stop", resume: "Resume", undo: "Undo", confirm: "Confirm removal of", cordon: "Cordon", uncordon: "Uncordon" };
@@ -66,7 +66,7 @@ class Action {
     this.reasonField = h("p", { class: "action-field", hidden: !REASONED.has(order.action) },
       h("label", { for: "action-reason" }, order.action === "reject" ? "Reason" : "Reason (optional)"), this.reason);
     this.tokenField = h("p", { class: "action-field", hidden: true },
-      h("label", { for: "action-token" }, "Token of this hub: the content of the file token in its data folder"), this.token);
+      h("label", { for: "action-token" }, `Token of this hub: the content of ${tokenPath || "the file token in its data folder"}`), this.token);
     this.confirm = h("button", { type: "submit", class: "act primary", disabled: true }, "Confirm");
     this.cancel = h("button", { type: "button", class: "act", onclick: () => dialog.close() }, "Cancel");
     this.form = h("form", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },

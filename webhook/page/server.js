@@ -5,6 +5,11 @@ const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content ?
 const program = meta("program") || "harbormaster";
 const options = meta("hub-options");
 
+const [, folder = ""] = / --data (\/[^\s'"]+)(?= |$)/.exec(options) ?? []; // a quoted path is left to the shell
+
+/** Path of the file with the token of `harbormaster up`; empty: unknown. */
+export const tokenPath = folder && `${folder}/token`;
+
 /** Whether the hub simulates its members, as `harbormaster up` does. */
 export const isSimulated = meta("members") === "simulated";
 

@@ -18,6 +18,7 @@ from tests.webhook.page.conftest import PATIENCE, VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
+from webhook.endpoints.http.services import PageFacts
 from webhook.history.query import Query
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
@@ -30,7 +31,7 @@ RUN = "ledger-1"
 
 
 @asynccontextmanager
-async def waiting_hub(data: Path, **settings) -> AsyncIterator[Up]:
+async def waiting_hub(data: Path, page: PageFacts | None = None, **settings) -> AsyncIterator[Up]:
     """Run a hub with actions, and a run that waits for its approval."""
     stages = [
         {
@@ -46,7 +47,7 @@ async def waiting_hub(data: Path, **settings) -> AsyncIterator[Up]:
         (STAGED_STRATEGY, {"metadata": {"name": "twice"}, "spec": {"stages": stages}}),
         (STAGED_RUN, {"metadata": {"name": RUN}, "spec": spec}),
     )
-    async with Up(UpSettings(**(LISTENERS | {"page_actions": True} | settings)), data, now=HubClock()) as up:
+    async with Up(UpSettings(**(LISTENERS | {"page_actions": True} | settings)), data, now=HubClock(), page=page) as up:
         for name, stage in (("amsterdam", "first"), ("bergen", "rest")):
             await up.store.create(MEMBER_CLUSTER, status_in_annotation(make_member(name, nodes=3, stage=stage)))
         placement = make_placement("ledger", pick_n(2), home="ledger", strategy={"type": "External"})
@@ -162,11 +163,12 @@ async def test_a_rejection_needs_a_reason_and_a_stale_effect_is_not_executed(tmp
 
 
 async def test_a_page_that_asks_nobody_asks_for_the_token_before_it_acts(tmp_path, tabs):
-    async with waiting_hub(tmp_path / "data") as up, opened(tabs, f"{up.http_url}/#cluster/bergen") as page:
+    facts = PageFacts("harbormaster", " --data /srv/hub", simulated=True)
+    async with waiting_hub(tmp_path / "data", facts) as up, opened(tabs, f"{up.http_url}/#cluster/bergen") as page:
         dialog = page.get_by_role("dialog")
         await page.get_by_role("button", name="Cordon bergen", exact=True).click()
         await expect(dialog.get_by_role("status")).to_have_text("Actions need the token of this hub.")
-        field = dialog.get_by_label("Token of this hub")
+        field = dialog.get_by_label("Token of this hub: the content of /srv/hub/token", exact=True)
         await expect(field).to_be_focused()
         await field.fill("wrong")
         await page.keyboard.press("Enter")
