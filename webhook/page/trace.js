@@ -1,5 +1,6 @@
 /** Every number behind one cluster's verdict: the checks it went through and the points of each term. */
 
+import { href } from "./address.js";
 import { h } from "./dom.js";
 import { label, number, shortName } from "./format.js";
 import { refer } from "./reference.js";
@@ -137,6 +138,6 @@ export function trace(item, terms) {
     item.binding ? h("p", {}, binding(item.binding)) : null,
     points(item, terms),
     checks(item),
-    item.verdict ? h("p", { class: "quiet" }, verdict(item)) : null,
+    h("p", { class: "quiet" }, ...(item.verdict ? [...verdict(item), " "] : []), h("a", { href: href("cluster", item.cluster) }, `Show ${item.cluster}`)),
   ].filter(Boolean);
 }

@@ -607,6 +607,8 @@ async def test_the_numbers_behind_a_row_are_one_key_away(open_page):
     opened.hub.publish("crp/payments", clusters=True)
     await opened.page.locator("#live[data-revision='8842']").wait_for()
     assert await row.locator("details").get_attribute("open") is not None
+    await row.get_by_role("link", name="Show quickfox", exact=True).click()
+    await expect_address(opened.page, "#cluster/quickfox")
 
 
 async def test_json_links_lead_to_the_very_documents(hub, open_page):
