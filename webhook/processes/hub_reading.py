@@ -14,7 +14,7 @@ from webhook.access.user import UserInfo
 from webhook.kube.cache.informer import Cache
 from webhook.kube.client.paths import ApiPath
 from webhook.kube.client.responses import ObjectRequests
-from webhook.kube.ports import StoreError
+from webhook.kube.ports import ForbiddenError, StoreError
 
 if TYPE_CHECKING:
     from webhook.gate.reservations import LeaseReservations
@@ -31,12 +31,17 @@ class NotReadableError(Exception):
     """The hub cannot be read. The message names the kinds and the reason."""
 
 
+class ReadForbiddenError(NotReadableError):
+    """The owner has no right to a required read. A slow or failing hub is no such refusal."""
+
+
 async def read_owner(hub: ObjectRequests) -> UserInfo:
     """Return the owner of the kubeconfig, as the API server authenticates them. Raises `NotReadableError`."""
     try:
         review = await hub.request("POST", _REVIEWS, dict(_REVIEW))
     except StoreError as error:
-        raise NotReadableError(f"cannot determine your user name: {error}") from error
+        refusal = ReadForbiddenError if isinstance(error, ForbiddenError) else NotReadableError
+        raise refusal(f"cannot determine your user name: {error}") from error
     return UserInfo.read(status_of(review).get("userInfo"))
 
 
@@ -75,7 +80,7 @@ async def _wait_read(cache: Cache, reservations: "LeaseReservations | None", kin
                 and (reservations is None or reservations.synced)
             ):
                 if refusals := cache.refusals(kinds):
-                    raise NotReadableError("; ".join(refusals))
+                    raise ReadForbiddenError("; ".join(refusals))
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError as error:
         unread = ", ".join(freshness.resource for freshness in cache.freshness() if not freshness.synced)

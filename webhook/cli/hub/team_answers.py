@@ -16,7 +16,7 @@ from webhook.access.front_proxy import EXPLANATIONS, GROUP, PAST_DECISIONS, PLAC
 from webhook.cli.errors import complain
 from webhook.cli.hub.client import Client, HubRefusedError
 from webhook.kube.client.paths import ApiPath
-from webhook.processes.hub_reading import NotReadableError
+from webhook.processes.hub_reading import NotReadableError, ReadForbiddenError
 from webhook.processes.own_answers import OwnAnswers
 from webhook.settings.answers import AnswerSettings
 
@@ -27,6 +27,9 @@ HOW: Final = "docs/teams.md#plans-explanations-and-history"
 
 class OwnOrTeamAnswers(OwnAnswers):
     """Answers computed here from readable objects, otherwise those of the aggregated API about one namespace.
+
+    The latter are narrower, so only a missing right leads to them, and no timeout: an administrator would take the
+    answer for one about the whole hub.
 
     Args:
         client: Client of the hub.
@@ -42,21 +45,21 @@ class OwnOrTeamAnswers(OwnAnswers):
         """See `OwnAnswers.explain`."""
         try:
             return await super().explain(ref)
-        except NotReadableError as error:
+        except ReadForbiddenError as error:
             return await self._of_team(EXPLANATIONS, ref.namespace, {"placement": {"ref": _members(ref)}}, error)
 
     async def placement_runs(self, ref: PlacementRef) -> JsonObject:
         """See `OwnAnswers.placement_runs`."""
         try:
             return await super().placement_runs(ref)
-        except NotReadableError as error:
+        except ReadForbiddenError as error:
             return await self._of_team(PAST_DECISIONS, ref.namespace, {"placement": {"ref": _members(ref)}}, error)
 
     async def plan(self, changes: JsonObject) -> JsonObject:
         """See `OwnAnswers.plan`."""
         try:
             return await super().plan(changes)
-        except NotReadableError as error:
+        except ReadForbiddenError as error:
             namespaces = _namespaces(changes) or {self._client.namespace}
             if len(namespaces) > 1:
                 reason = f"{error}. The server plans for one namespace at a time: {', '.join(sorted(namespaces))}"

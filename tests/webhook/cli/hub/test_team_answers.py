@@ -58,9 +58,13 @@ class Hub:
         self.app = web.Application()
         self.app.router.add_route("*", "/{path:.*}", self.handle)
 
+    def read(self, request):
+        """Answer a read of an object or a list."""
+        return refusal(403, "Forbidden", message=f"cannot list {request.path}")
+
     async def handle(self, request):
         if not request.path.startswith(f"/apis/{GROUP}/"):
-            return refusal(403, "Forbidden", message=f"cannot list {request.path}")
+            return self.read(request)
         *_, namespace, resource = request.path.split("/")
         self.questions.append((namespace, resource, await request.json()))
         return self.answer(resource)
@@ -162,6 +166,17 @@ async def test_a_refusal_of_the_server_is_that_of_the_command(call):
     assert (done.exit_code, done.stderr.strip()) == (1, "error: there is no placement rp/kiosk/web")
     done = await call(Hub(lambda _: refusal(503, "ServiceUnavailable", "", "no endpoints")), "explain", "rp/kiosk/web")
     assert (done.exit_code, "no endpoints" in done.stderr) == (1, True)
+
+
+async def test_a_hub_that_does_not_answer_in_time_is_not_asked_as_a_team(call, tmp_path, monkeypatch):
+    """The user may be an administrator, who would take the narrower answer for one about the whole hub."""
+    monkeypatch.setattr("webhook.processes.hub_reading.READ_SECONDS", 1.0)
+    hub = Hub(served)
+    hub.read = lambda _: web.json_response({"kind": "Status", "code": 500, "message": "overloaded"}, status=500)
+    result = await call(hub, "plan", "-f", placement(tmp_path))
+    assert (result.exit_code, hub.questions) == (1, [])
+    assert "not read within 1 s" in result.stderr
+    assert "platform team" not in result.stderr
 
 
 async def test_a_placement_without_a_namespace_is_nothing_to_ask_a_namespace_about(call):
