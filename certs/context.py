@@ -15,12 +15,14 @@ authority invalidates nothing.
 
 A front proxy, such as the aggregation layer of kube-apiserver, has a certificate of other authorities, and may name any
 user in its headers. Its certificate identifies no user, and the certificate of a user identifies no front proxy. The
-TLS library verifies both against one set of authorities, and does not report which of them has signed. So the signature
-is verified again, against the authorities of the front proxy alone.
+TLS library verifies both against one set of authorities. So the signature of a front proxy's certificate is verified
+again, against the authorities of the front proxy alone. The verified chain of a user's certificate must have an
+authority of users: there may be any number of intermediate authorities below that of the front proxy.
 
 Source: serving.md 3.4, 3.6, 4.2 and 4.4.
 """
 
+import _ssl
 import binascii
 import os
 import re
@@ -207,8 +209,12 @@ class CertificateSubject:
         if ssl.cert_time_to_seconds(str(certificate["notAfter"])) < now.timestamp():
             raise StaleClientError("the client certificate has expired")
         authorities = context.authorities
-        if of_proxy != _is_of_proxy(connection.getpeercert(True) or b"", authorities.users, authorities.proxies):
-            return None
+        if authorities.proxies or of_proxy:
+            is_of_proxy = _is_of_proxy(connection.getpeercert(True) or b"", authorities.users, authorities.proxies)
+            if is_of_proxy is not of_proxy:
+                return None
+            if not of_proxy and not _is_of_user(_verified_chain(connection), authorities.users):
+                return None
         attributes = [attribute for names in cast(_Names, certificate.get("subject", ())) for attribute in names]
         common_names = [value for name, value in attributes if name == "commonName"]
         organizations = frozenset(value for name, value in attributes if name == "organizationName")
@@ -235,6 +241,26 @@ def _is_of_proxy(certificate: bytes, users: bytes, proxies: bytes) -> bool:
     return any(
         _is_issued_by(leaf, authority) for authority in _authorities_in(proxies) if _key_of(authority) not in keys
     )
+
+
+@lru_cache(maxsize=1024)
+def _is_of_user(chain: tuple[bytes, ...], users: bytes) -> bool:
+    """Return whether a verified chain has an authority of users, or one with its key.
+
+    Args:
+        chain: Certificates in DER, that of the client first.
+        users: Authorities of users, in PEM.
+    """
+    keys = {_key_of(authority) for authority in _authorities_in(users)}
+    return any(_key_of(x509.load_der_x509_certificate(certificate)) in keys for certificate in chain)
+
+
+def _verified_chain(connection: ssl.SSLObject) -> tuple[bytes, ...]:
+    """Return the verified chain of the client in DER. Python has a public method for it since 3.13."""
+    if get_verified_chain := getattr(connection, "get_verified_chain", None):
+        return tuple(get_verified_chain())
+    chain = getattr(connection, "_sslobj").get_verified_chain() or ()  # noqa: B009 - private
+    return tuple(certificate.public_bytes(_ssl.ENCODING_DER) for certificate in chain)
 
 
 def _authorities_in(pem: bytes) -> Iterator[x509.Certificate]:

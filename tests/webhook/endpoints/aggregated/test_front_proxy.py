@@ -185,6 +185,21 @@ async def test_an_authority_of_users_is_known_by_its_key(launch, authorities, kn
         assert_status(await ask(port), 401, "Unauthorized")
 
 
+async def test_an_intermediate_authority_names_users_only_below_an_authority_of_users(launch, authorities, known):
+    """Any number of them may be below the authority of the front proxy, such as those of a whole company."""
+    known.rights |= {("root", "get /v1/clusters")}
+    async with launch(authenticator=known, authorizer=known, front_proxy=PROXY, **authorities.sources) as port:
+        for root, status in ((authorities.users, 200), (authorities.proxies, 401)):
+            between = Authority.new(datetime.now(UTC))
+            shown = issue_client_certificate(between, authorities.folder, "root")
+            with shown.certificate.open("ab") as file:
+                file.write(root.vouch_for(between).public_bytes(Encoding.PEM))
+            port.trust = shown.show(ssl.create_default_context(cadata=port.server.certificates.trust_pem.decode()))
+            async with port.dial(token="") as connection:
+                assert (await connection.get("/v1/clusters")).status == status
+            assert_status(await ask(port), 401, "Unauthorized")
+
+
 async def test_a_replaced_authority_is_accepted_and_the_old_one_is_not(launch, authorities, known):
     new = Authority.new(datetime.now(UTC))
     async with launch(authenticator=known, authorizer=known, front_proxy=PROXY, **authorities.sources) as port:
