@@ -51,7 +51,12 @@ def _answer(order: ActionOrder, gate: JsonObject, run: ClusterUpgradeRun, user: 
     message = approval_message(user, reason) if approves else reason or "no reason yet"
     conditions = order_answer(gate, message, now, approve=approves)
     name, members = run.metadata.name, _next_members(run, order.name)
-    facts = {"uid": uid_of(gate), "state": text_at(gate, "status", "state"), "next members": fact(", ".join(members))}
+    facts = {
+        "uid": uid_of(gate),
+        "run uid": run.metadata.uid,  # the gate of a deleted run also counts for the next run of its name
+        "state": text_at(gate, "status", "state"),
+        "next members": fact(", ".join(members)),
+    }
     if approves:
         command = ["approve", order.name, *(["--message", reason] if reason else [])]
         impact = [f"The upgrade of {named(members, 'member')} may then start." if members else "No member follows."]

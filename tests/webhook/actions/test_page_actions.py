@@ -247,6 +247,9 @@ async def test_gates_of_an_upgrade_are_answered_and_its_run_is_stopped_and_start
         preview = await previewed(actions, world, order("approve", UPGRADE_GATE, gate))
         assert preview["command"] == f"harbormaster approve {gate}"
         assert preview["impact"] == ["The upgrade of 3 members (u1, u2, v1) may then start."]
+        foreign = preview["precondition"] | {"run uid": "of-another"}
+        with pytest.raises(StaleActionError, match=r"^run uid was of-another, and is now "):
+            await actions.execute(order("approve", UPGRADE_GATE, gate), foreign, TOKEN, "ann")
         await carried_out(actions, world, order("approve", UPGRADE_GATE, gate))
         stored = await world.store.get(UPGRADE_GATE, Key(gate))
         assert [each["message"] for each in conditions_of(stored) if each["type"] == "Approved"] == ["approved by ann"]
