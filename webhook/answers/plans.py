@@ -120,7 +120,9 @@ class HubPlanner:
         audience: Audience,
     ) -> tuple[_AnswerT, str]:
         """Return the answer of *function* to a proposal, with the revision of the fleet that it is for."""
-        async with self._plans.acquire():
+        # A team may have any number of accounts in its namespace.
+        caller = f"namespace {audience.namespace}" if audience.namespace else f"user {user.username}"
+        async with self._plans.acquire(caller):
             context = replace(self._admission().with_user(user), now=self._now().replace(microsecond=0))
             # Both before the first await: the watch continues while rights are reviewed, and the answer must have the
             # revision that it was computed from.
