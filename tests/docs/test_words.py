@@ -27,7 +27,6 @@ INTERNAL = frozenset({"harbormaster.dev/nobody", "harbormaster.dev/up"})
 def words_of(section: str) -> list[str]:
     """Return the code in the first column of the tables in a section of the page of refusals."""
     text = REFUSALS.partition(f"## {section}\n")[2].partition("\n## ")[0]
-    text = text.partition("`explain` has more verdicts:")[0]
     cells = re.findall(r"^\| ([^|]*`[^|]*`) \|", text, re.MULTILINE)
     return sorted(word for cell in cells for word in re.findall(r"`([^`]+)`", cell))
 
