@@ -186,24 +186,22 @@ class HistoryWriter:
         try:
             await self._write_entries()
         except StoreError as error:
-            self._note("history write failed", str(error))
+            if self._is_new("write", str(error)):
+                log.warning("history write failed", extra={"error": str(error)})
             return
         try:
             await self._enforce_retention()
         except StoreError as error:
-            self._note("history retention failed", str(error))
+            if self._is_new("retention", str(error)):
+                log.warning("history retention failed", extra={"error": str(error)})
             return
-        self._note("", "")
-
-    def _note(self, failure: str, cause: str) -> None:
-        """Log a failure unless the last write failed alike. Empty: the write succeeded."""
-        if (failure, cause) == self._trouble:
-            return
-        if failure:
-            log.warning(failure, extra={"error": cause})
-        else:
+        if self._is_new("", ""):
             log.info("history writes resumed")
-        self._trouble = failure, cause
+
+    def _is_new(self, step: str, cause: str) -> bool:
+        """Return whether the last write did not fail alike. Empty: the write succeeded."""
+        last, self._trouble = self._trouble, (step, cause)
+        return self._trouble != last
 
     async def flush(self) -> None:
         """Write the buffered entries, then enforce retention if it is due.
