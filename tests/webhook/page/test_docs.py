@@ -149,7 +149,7 @@ async def test_the_stream_is_asked_for_unbuffered_and_its_events_are_described(r
 async def test_both_pages_lead_to_the_same_views(read, caller):
     reader = await read()
     entries = reader.page.locator("nav[aria-label=Pages] a")
-    assert await entries.all_inner_texts() == ["Fleet", "Placements", "Runs", "Budgets", "Admission", "API"]
+    assert await entries.all_inner_texts() == ["Fleet", "Placements", "Runs", "Budgets", "Timeline", "API"]
     await entries.nth(1).click()
     await reader.page.wait_for_url(f"{caller.up.http_url}/#placement")
     assert await reader.page.locator("nav[aria-label=Views] a").all_inner_texts() == [
@@ -157,7 +157,7 @@ async def test_both_pages_lead_to_the_same_views(read, caller):
         "Placements",
         "Runs",
         "Budgets",
-        "Admission",
+        "Timeline",
         "API",
     ]
 
