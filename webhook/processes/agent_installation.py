@@ -7,9 +7,11 @@ created it, it is left alone.
 
 import asyncio
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -163,12 +165,16 @@ class Helm:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,  # so that its children can be stopped, too
             )
         except OSError as error:
             raise JoinError(f"{self.program}: {error.strerror or error}") from error
         try:
             async with asyncio.timeout(self.seconds):
                 output, errors = await process.communicate()
+        except asyncio.CancelledError:
+            await _stop(process)
+            raise
         except TimeoutError as error:
             await _stop(process)
             raise JoinError(
@@ -185,13 +191,13 @@ class Helm:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """Stop a command: by SIGTERM, upon which helm marks its release as failed, then by SIGKILL."""
-    for stop in (process.terminate, process.kill):
+    """Stop a command and its children: by SIGTERM, upon which helm marks its release as failed, then by SIGKILL."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
-            stop()
-        with suppress(TimeoutError):  # a child of it may still hold its output open
+            os.killpg(process.pid, number)
+        with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
-                await process.wait()
+                await process.communicate()
                 return
 
 
