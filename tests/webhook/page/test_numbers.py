@@ -305,7 +305,7 @@ async def test_scores_of_others_are_shown_with_their_end(rested):
     lines = {line.split()[0]: line for line in table.splitlines()}
     assert re.search(r"latency=42 \(1[0-9]{2}y left\)$", lines["bravelion"])
     assert re.search(r"latency=42 \(expired [0-9]+y([0-9]+d)? ago\)$", lines["busybee"])
-    assert lines["NAME"].endswith("SCORES")
+    assert lines["NAME"].split()[-2:] == ["SCORES", "DOCS"]
 
 
 async def test_the_last_decisions_are_shown_alike(rested):
