@@ -107,7 +107,7 @@ def _facts(removals: Sequence[UnconfirmedRemoval]) -> dict[str, str]:
     """Return the removals as facts. Many are one fact: a precondition has a limited number.
 
     The digest of an object confirms its removal from every cluster, those included that get it after the preview. So
-    the clusters are a fact of their own. What members report, such as the number of other objects, changes too often.
+    the clusters are part of the fact. Reports of members, such as the number of other objects, change too often.
     """
     facts = {f"removal {each['digest']}": f"{each['effect']} from {_clusters(each)}" for each in removals}
     if len(facts) > _MOST_FACTS:
