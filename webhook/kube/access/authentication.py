@@ -92,7 +92,8 @@ KEY: Final = "client-ca-file"
 CHECK_SECONDS: Final = 60.0
 READ_SECONDS: Final = 5.0
 
-CONFIG_MAP_PATH: Final = path_of(KINDS["", "ConfigMap"], "kube-system", CONFIG_MAP)
+_CONFIG_MAP_PATH: Final = path_of(KINDS["", "ConfigMap"], "kube-system", CONFIG_MAP)
+LOCATION: Final = f"ConfigMap kube-system/{CONFIG_MAP}"
 
 
 class HubAuthorities:
@@ -113,14 +114,26 @@ class HubAuthorities:
         Raises:
             CertificateError: The ConfigMap cannot be read, or has no client CA.
         """
-        location = f"ConfigMap kube-system/{CONFIG_MAP}"
-        try:
-            document = await self._server.request("GET", CONFIG_MAP_PATH, seconds=READ_SECONDS)
-        except StoreError as error:
-            raise CertificateError(f"{location}: {error}") from error
-        pem = text_at(document, "data", KEY)
-        if not pem.strip():
-            raise CertificateError(
-                f"{location}: has no {KEY}. Start kube-apiserver with --client-ca-file, or disable client certificates"
-            )
-        return pem.encode()
+        fix = "Start kube-apiserver with --client-ca-file, or disable client certificates"
+        return (await read_authorities(self._server, KEY, fix))[0]
+
+
+async def read_authorities(server: ApiServer, key: str, fix: str) -> tuple[bytes, JsonObject]:
+    """Return authorities that kube-apiserver publishes, in PEM, and the whole ConfigMap.
+
+    Args:
+        server: The hub.
+        key: Key of the authorities in the ConfigMap.
+        fix: What to do without this key.
+
+    Raises:
+        CertificateError: The ConfigMap cannot be read, or lacks the key.
+    """
+    try:
+        document = await server.request("GET", _CONFIG_MAP_PATH, seconds=READ_SECONDS)
+    except StoreError as error:
+        raise CertificateError(f"{LOCATION}: {error}") from error
+    pem = text_at(document, "data", key)
+    if not pem.strip():
+        raise CertificateError(f"{LOCATION}: has no {key}. {fix}")
+    return pem.encode(), document

@@ -13,9 +13,8 @@ from certs.context import CertificateError
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import text_at
 from webhook.access.front_proxy import UID, FrontProxy
-from webhook.kube.access.authentication import CHECK_SECONDS, CONFIG_MAP, CONFIG_MAP_PATH, READ_SECONDS
+from webhook.kube.access.authentication import CHECK_SECONDS, LOCATION, read_authorities
 from webhook.kube.client.api_server import ApiServer
-from webhook.kube.ports import StoreError
 
 KEY: Final = "requestheader-client-ca-file"
 
@@ -39,19 +38,12 @@ class HubFrontProxy:
 
     async def read(self) -> bytes:
         """Return its authorities in PEM, and update `names`. Raises `CertificateError`."""
-        location = f"ConfigMap kube-system/{CONFIG_MAP}"
-        try:
-            document = await self._server.request("GET", CONFIG_MAP_PATH, seconds=READ_SECONDS)
-        except StoreError as error:
-            raise CertificateError(f"{location}: {error}") from error
-        pem = text_at(document, "data", KEY)
-        if not pem.strip():
-            raise CertificateError(f"{location}: has no {KEY}; the aggregation layer of the hub is disabled")
+        pem, document = await read_authorities(self._server, KEY, "Enable the aggregation layer of the hub")
         try:
             self._names = parse_front_proxy(document)
         except ValueError as error:
-            raise CertificateError(f"{location}: {error}") from error
-        return pem.encode()
+            raise CertificateError(f"{LOCATION}: {error}") from error
+        return pem
 
 
 def parse_front_proxy(document: JsonObject) -> FrontProxy:
