@@ -49,10 +49,12 @@ class Place:
     Args:
         address: Where its API server listens. Beyond loopback it is also the endpoint of its own Service.
         services: The addresses of Services; the first is that of the API server itself.
+        external_names: Whether Services lead to external names instead of endpoints, which cannot be on loopback.
     """
 
     address: str = LOOPBACK
     services: IPv4Network = SERVICES
+    external_names: bool = False
 
 
 @dataclass(frozen=True)
@@ -441,8 +443,7 @@ class Cluster:
             f"--service-account-key-file={folder / 'service-account.key'}",
             f"--service-account-signing-key-file={folder / 'service-account.key'}",
             "--authorization-mode=RBAC",
-            # Endpoints cannot be on loopback, so a Service there has to be one of an external name.
-            f"--enable-aggregator-routing={'false' if self._address == LOOPBACK else 'true'}",
+            f"--enable-aggregator-routing={'false' if self._place.external_names else 'true'}",
             *self._front_proxy_flags(),
             f"--service-cluster-ip-range={self._place.services}",
             f"--audit-policy-file={folder / 'audit-policy.yaml'}",

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from e2e.controlplane.cluster import Cluster, Etcd, JsonObject, User
+from e2e.controlplane.cluster import Cluster, Etcd, JsonObject, Place, User
 from e2e.controlplane.fault_proxy import FaultProxy
 from e2e.controlplane.printed import printed, printed_with
 from e2e.controlplane.process import PATIENCE, kill
@@ -82,7 +82,8 @@ class Fleet:
         self._install = install
         identities = [User(f"{member}-agent") for member in MEMBERS]
         audited = [LOOP_USER, SECOND_LOOP_USER, *(user.name for user in identities)]
-        self.hub = Cluster(programs, folder / "hub", etcd, f"{name}-hub", identities, audited)
+        place = Place(external_names=True)
+        self.hub = Cluster(programs, folder / "hub", etcd, f"{name}-hub", identities, audited, place=place)
         self.on_hub = Objects(self.hub)
         self._clusters = {
             member: Cluster(programs, folder / member, etcd, f"{name}-{member}", (), [AGENT_USER]) for member in MEMBERS

@@ -6,7 +6,7 @@ The server has the rights that are printed for it. The team is a ServiceAccount,
 import base64
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -16,7 +16,7 @@ import yaml
 from click.testing import Result
 
 from e2e.controlplane.client_certificate import issue_client_certificate
-from e2e.controlplane.cluster import FRONT_PROXY, Cluster, JsonObject
+from e2e.controlplane.cluster import FRONT_PROXY, ApiError, Cluster, JsonObject
 from e2e.controlplane.printed import called_with, printed_with
 from e2e.controlplane.process import PATIENCE, free_port
 from e2e.controlplane.service import Service
@@ -88,6 +88,14 @@ def server(fleet: Fleet, start_service) -> Iterator[Service]:
     """The server with its own account and authority, which the API server asks for the group and before writes."""
     hub, port = fleet.hub, free_port()
     Objects(hub).apply([make_namespace(SYSTEM), *installed(port)])
+    try:
+        yield serving(hub, start_service, port)
+    finally:  # while it is unavailable, no namespace is deleted
+        Objects(hub).delete(API_SERVICES, API_SERVICE)
+
+
+def serving(hub: Cluster, start_service: Callable[..., Service], port: int) -> Service:
+    """Start the server, and wait until the API server asks it."""
     kubeconfig = hub.write_kubeconfig("server", hub.token_of(SYSTEM, "harbormaster-serve"))
     service = start_service(hub, kubeconfig, port=port, **SETTINGS)
     environment = {f"HARBORMASTER_{name.upper()}": str(value) for name, value in service.settings.items()}
@@ -98,10 +106,16 @@ def server(fleet: Fleet, start_service) -> Iterator[Service]:
         available = condition_of(Objects(hub).get(API_SERVICES, API_SERVICE), "Available")
         return "" if available.get("status") == "True" else f"{available}; {service.checks()}"
 
+    def refusal() -> str:
+        try:
+            service.wait_asked()
+        except ApiError as error:  # the API server does not know the new caBundle yet
+            return str(error)
+        return ""
+
     wait_until("the aggregated API is available", problem)
-    service.wait_asked()
-    yield service
-    Objects(hub).delete(API_SERVICES, API_SERVICE)
+    wait_until("the webhooks are trusted", refusal)
+    return service
 
 
 @pytest.fixture
