@@ -122,9 +122,13 @@ class Reader:
 
     def _check_member(self, printed: str) -> None:
         assert printed.endswith(f"{MEMBER} is Joined and Healthy\n"), printed
-        (agent,) = self.member.ready_pods(SYSTEM, **{COMPONENT: "agent"})
+        wait_until("the agent is ready", lambda: "" if self._agents() else "no Pod of it is ready")
+        (agent,) = self._agents()
         (server, _) = self.release.pods("serve")
         assert agent["spec"]["containers"][0]["image"] == server["spec"]["containers"][0]["image"]
+
+    def _agents(self) -> list[JsonObject]:
+        return self.member.ready_pods(SYSTEM, **{COMPONENT: "agent"})
 
     def wait_judged(self) -> None:
         """Wait until the hub asks about writes: wrong ones are refused, and right ones admitted."""
