@@ -324,7 +324,8 @@ async def test_only_so_many_plans_wait():
     async with running() as world:
         planner = planner_of(world)
         await filled(world)
-        asked = [planner.plan(Proposal(), OWNER, EVERYBODY) for _ in range(MOST_WAITING + 3)]
+        users = [UserInfo(f"user-{number}") for number in range(MOST_WAITING + 3)]
+        asked = [planner.plan(Proposal(), user, EVERYBODY) for user in users]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         assert [type(answer) for answer in answers] == [
             *[dict] * (MOST_WAITING + 1),

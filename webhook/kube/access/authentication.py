@@ -124,7 +124,7 @@ async def read_authorities(server: ApiServer, key: str, fix: str) -> tuple[bytes
     Args:
         server: The hub.
         key: Key of the authorities in the ConfigMap.
-        fix: What to do without this key.
+        fix: Advice for a hub without this key.
 
     Raises:
         CertificateError: The ConfigMap cannot be read, or lacks the key.
