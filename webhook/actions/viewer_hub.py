@@ -6,7 +6,6 @@ token, so ours would give the viewer our rights.
 Source: serving.md 3.5.
 """
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Protocol
@@ -19,7 +18,7 @@ from scorer.api.unstructured.json_object import JsonObject, dump_json
 from webhook.actions.planned import HubRefusalError, HubWrite
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import path_of
-from webhook.kube.client.responses import decode
+from webhook.kube.client.responses import decode, warnings_in
 from webhook.kube.login.connection import ApiServerEndpoint
 from webhook.kube.transport.serialization import MERGE_PATCH
 
@@ -28,7 +27,6 @@ SECONDS: Final = 30.0
 _PAGE: Final = "500"
 _CONNECTIONS: Final = 4
 _JSON: Final = "application/json"
-_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class ViewerHubs(Protocol):
@@ -89,9 +87,7 @@ class ViewerHub:
             if response.status >= 300:
                 message = text_at(document, "message") or f"HTTP {response.status}"
                 raise HubRefusalError(response.status, message)
-            headers = response.headers.getall("Warning", [])
-            texts = (text for header in headers for text in _WARNING.findall(header))
-            return document, [re.sub(r"\\(.)", r"\1", text) for text in texts]
+            return document, list(warnings_in(response.headers.getall("Warning", [])))
 
 
 class ForwardingHubs:

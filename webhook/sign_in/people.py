@@ -97,7 +97,7 @@ class SignIn:
         except SettingsError as error:
             raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
-    async def finish(self, query: Mapping[str, str], cookie: str) -> "SignedIn":
+    async def finish(self, query: Mapping[str, str], cookie: str) -> SignedIn:
         """Return the session of a user who returns from the provider.
 
         Args:
@@ -119,7 +119,7 @@ class SignIn:
         except SettingsError:
             return f"{self._options.page}/"
 
-    async def _finish(self, query: Mapping[str, str], cookie: str) -> "SignedIn":
+    async def _finish(self, query: Mapping[str, str], cookie: str) -> SignedIn:
         options, pending = self._options, self.sessions.open_sign_in(cookie)
         state = query.get("state", "").encode("utf-8", "surrogateescape")
         if pending is None or not hmac.compare_digest(state, pending.state.encode()):

@@ -17,6 +17,7 @@ from webhook.cli.errors import SERVER_ERROR, UserError
 from webhook.cli.hub.connection import SECONDS, HubConnection, no_address, unauthorized_hint, unreachable
 from webhook.embedded.storage.kinds import kind_of_definition
 from webhook.kube.client.paths import ApiPath, path_of
+from webhook.kube.client.responses import warnings_in
 from webhook.kube.ports import InvalidObjectError, UnavailableError
 from webhook.kube.transport.serialization import MERGE_PATCH
 
@@ -36,7 +37,6 @@ _CONFLICT: Final = 409
 _UNKNOWN_CALLER: Final = 401
 _GONE: Final = 410
 _MISSING: Final = 404
-_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _PATCH: Final = "patch"
 _PATCHED: Final = re.compile(r'(\A|: patch: )Invalid value: "(?:[^"\\]|\\.)*": ', re.DOTALL)
 """The patched object, which an API server repeats before the reason why it is invalid."""
@@ -307,7 +307,7 @@ class Client:
         content_type: str = "application/json",
     ) -> HubResponse:
         answer = await self._send(method, path, body, query=query, content_type=content_type)
-        return HubResponse(_decoded(self._check(answer, path)), _warnings(answer))
+        return HubResponse(_decoded(self._check(answer, path)), warnings_in(answer.warnings))
 
     async def _send(
         self,
@@ -341,7 +341,7 @@ class Client:
             detail = status.get("detail") or unserved or f"HTTP {answer.status}"
             words = {"message": detail, "reason": status.get("title") or ("NotFound" if unserved else "")}
             status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
-        raise HubRefusedError({"code": answer.status, **status}, _warnings(answer))
+        raise HubRefusedError({"code": answer.status, **status}, warnings_in(answer.warnings))
 
 
 async def find(client: Client, place: ResourcePath) -> JsonObject | None:
@@ -383,8 +383,3 @@ def _decoded(content: bytes) -> JsonObject:
     if not isinstance(document, dict):
         raise UserError("the server's answer is not an object: is it a hub of harbormaster?")
     return document
-
-
-def _warnings(answer: "Reply") -> tuple[str, ...]:
-    texts = (text for header in answer.warnings for text in _WARNING.findall(header))
-    return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)

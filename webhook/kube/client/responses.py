@@ -6,7 +6,8 @@ Source: serving.md 7.
 """
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 import orjson
@@ -41,6 +42,13 @@ _ERRORS: Final[Mapping[int, type[StoreError]]] = {
     413: InvalidObjectError,
     422: InvalidObjectError,
 }
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+def warnings_in(headers: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts of all warnings in the values of ``Warning`` headers."""
+    texts = (text for header in headers for text in _WARNING.findall(header))
+    return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)
 
 
 class ObjectRequests(Protocol):
