@@ -204,6 +204,11 @@ def placed(team: Team, scene: Scene) -> None:
         status, answer = team.ask("POST", path_of(kind_of(document), HOME), document)
         assert status == 201, answer
     scene.remember(own_placement())
+    wait_scheduled(team)
+
+
+def wait_scheduled(team: Team) -> None:
+    """Wait until the team reads that its placement is scheduled."""
 
     def problem() -> str:
         _, found = team.ask("GET", path_of(RESOURCE_PLACEMENT, HOME, "web"))
@@ -258,13 +263,7 @@ def test_the_commands_of_the_page_work_with_its_role(team, scene, tmp_path):
     assert "+kind: ResourcePlacement" in call("diff", "-f", str(file), code=1).stdout
     call("apply", "-f", str(file))
     scene.remember(own_placement())
-
-    def state() -> str:
-        _, found = team.ask("GET", path_of(RESOURCE_PLACEMENT, HOME, "web"))
-        scheduled = condition_of(found, "ResourcePlacementScheduled")
-        return "" if scheduled.get("status") == "True" else f"not scheduled: {found.get('status')}"
-
-    wait_until("the placement is scheduled", state)
+    wait_scheduled(team)
     assert "web" in call("get", "rp", "web", "-n", HOME).stdout
     assert "Scheduled" in call("describe", "rp", "web", "-n", HOME).stdout
     explained = call("explain", PLACEMENT)
