@@ -27,6 +27,8 @@ from webhook.kube.ports import ForbiddenError, Key
 
 OVERRIDE_KEY = Key("no-db", "shop")
 MESSAGE = "waits for the snapshot of ResourceOverride shop/no-db"
+ALL_WAIT = dict.fromkeys(MEMBERS, MESSAGE)
+"""The messages of a placement whose clusters all wait for the snapshot."""
 
 
 @asynccontextmanager
@@ -39,9 +41,11 @@ async def joined_members():
 
 
 def messages(world):
-    """Return the messages of RolloutStarted on all bindings."""
-    conditions = (current_condition(binding, "RolloutStarted") or {} for binding in bindings(world).values())
-    return {condition.get("message") for condition in conditions}
+    """Return the message of RolloutStarted by the cluster of the binding, None where it is not set yet."""
+    return {
+        cluster: (current_condition(binding, "RolloutStarted") or {}).get("message")
+        for cluster, binding in bindings(world).items()
+    }
 
 
 def for_any_placement(override):
@@ -60,8 +64,7 @@ async def test_a_new_placement_waits_for_the_snapshot_of_its_override(override):
     async with joined_members() as world:
         async with held_up(world.loop.queues["override"]):
             await world.add(override, make_placement())
-            await until(lambda: messages(world) == {MESSAGE})
-            assert len(bindings(world)) == len(MEMBERS)
+            await until(lambda: messages(world) == ALL_WAIT)
             assert not world.works()
         await world.until(lambda: is_available(world))
         assert await on_members(world, STATEFUL_SET, "db") == []
@@ -73,7 +76,7 @@ async def test_an_override_that_is_deleted_before_its_first_snapshot_is_not_awai
     async with joined_members() as world:
         async with held_up(world.loop.queues["override"]):
             await world.add(for_any_placement(dropping("no-db", DATABASE)), make_placement())
-            await until(lambda: messages(world) == {MESSAGE})
+            await until(lambda: messages(world) == ALL_WAIT)
             await world.store.delete(NAMESPACED_OVERRIDE, OVERRIDE_KEY)
             await until(lambda: is_available(world))
         assert await on_members(world, STATEFUL_SET, "db") == list(MEMBERS)
@@ -92,7 +95,7 @@ async def test_a_snapshot_that_the_api_server_refuses_is_explained_and_awaited(m
             patched.setattr(world.store, "create", create_others)
             await world.add(dropping("no-db", DATABASE), make_placement())
             await world.until(lambda: any("exceeded quota: objects" in note for note in world.events("OverrideFailed")))
-            await world.until(lambda: messages(world) == {f"{MESSAGE} (exceeded quota: objects)"})
+            await world.until(lambda: messages(world) == dict.fromkeys(MEMBERS, f"{MESSAGE} (exceeded quota: objects)"))
             assert not world.works()
         await world.until(lambda: is_available(world))
         assert annotation(world.cache.get(NAMESPACED_OVERRIDE, "no-db", "shop"), SNAPSHOT_REFUSED) == ""
@@ -102,7 +105,7 @@ async def test_a_snapshot_that_the_api_server_refuses_is_explained_and_awaited(m
 async def test_an_override_that_cannot_have_a_snapshot_stops_the_rollout_until_it_is_deleted():
     async with joined_members() as world:
         await world.add(dropping("n" * 64, DATABASE), make_placement())
-        await world.until(lambda: any("must have at most 63" in str(message) for message in messages(world)))
+        await world.until(lambda: any("must have at most 63" in str(message) for message in messages(world).values()))
         assert any("must have at most 63" in note for note in world.events("OverrideWithoutSnapshot"))
         assert not world.works()
         await world.store.delete(NAMESPACED_OVERRIDE, Key("n" * 64, "shop"))
@@ -125,7 +128,7 @@ async def test_new_content_waits_for_the_snapshot_of_an_edited_override():
             await until(lambda: world.condition("shop", "RolloutStarted").get("status") == "True")
             assert messages(world) == present, "the override matches no object yet"
             await world.add(make_database("second"))
-            await until(lambda: messages(world) == {MESSAGE})
+            await until(lambda: messages(world) == ALL_WAIT)
         await world.until(lambda: is_available(world))
         assert await on_members(world, STATEFUL_SET, "second") == []
         assert await on_members(world, CONFIG_MAP, "c1") == list(MEMBERS)
