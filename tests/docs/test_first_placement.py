@@ -65,11 +65,11 @@ def labels(cluster):
     return yaml.safe_load(type_line(f"harbormaster get membercluster {cluster} -o yaml"))["metadata"]["labels"]
 
 
-def write_policy(folder, policy):
-    """Write the placement of the page with another policy."""
+def placement_with(policy, folder):
+    """Return the placement of the page with another policy, as text."""
     placement = yaml.safe_load((folder / "placement.yaml").read_text())
     placement["spec"]["policy"] = policy
-    (folder / "placement.yaml").write_text(yaml.safe_dump(placement))
+    return yaml.safe_dump(placement)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_the_page_from_the_first_line_to_the_last(folder):
     policy = placed()["spec"]["policy"]
     terms = {"clusterSelectorTerms": [{"labelSelector": {"matchExpressions": [exclusion]}}]}
     policy["affinity"]["clusterAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = terms
-    write_policy(folder, policy)
+    (folder / "placement.yaml").write_text(placement_with(policy, folder))
     planned = type_line(span("harbormaster plan --hub -f "))
     (row,) = (line for line in planned.splitlines() if line.startswith("crp/hello "))
     assert f"-{first}" in row.split()
@@ -125,10 +125,11 @@ def test_the_page_from_the_first_line_to_the_last(folder):
     assert yaml.safe_load(type_line("harbormaster get deployment web -n hello -o yaml"))["metadata"]["name"] == "web"
 
 
-def test_three_regions_get_a_cluster_each(folder):
+def test_three_regions_get_a_cluster_each(folder, tmp_path):
     """The policy of the page that is no file of its own."""
     (block,) = (each for each in blocks() if each.startswith(POLICY))
-    write_policy(folder, yaml.safe_load(block)["policy"])
-    plan = json.loads(type_line("harbormaster plan --hub -f placement.yaml -f hello.yaml -o json"))
+    regions = tmp_path / "regions.yaml"
+    regions.write_text(placement_with(yaml.safe_load(block)["policy"], folder))
+    plan = json.loads(type_line(f"harbormaster plan --hub -f {regions} -f hello.yaml -o json"))
     (row,) = (each for each in plan["placements"] if each["name"] == "hello")
     assert {labels(each["cluster"])["region"] for each in row["picked"]} == {"east", "west", "europe"}
