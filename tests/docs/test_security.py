@@ -6,7 +6,7 @@ from tests.docs.named_tests import is_there
 from tests.docs.pages import ROOT, read_page
 
 TEXT = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-HEAD = "| threat | measure | held by |"
+HEAD = "| threat | measure | tests |"
 
 
 def rows(text):
