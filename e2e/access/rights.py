@@ -200,7 +200,7 @@ ROWS: Final = (
         Right(("create", "update", "delete"), "works", FLEET),
         Request("POST", "/api/v1/namespaces", _named("Namespace", "fleet-member-oslo")),
     )),
-    Row("loop-secrets", LOOP, False, "read or write other Secrets (unless printed with `--secrets`)", (
+    Row("loop-secrets", LOOP, False, "read or write Secrets other than its own (`--secrets` allows reading)", (
         Right((*READING, *WRITING), "secrets"),
         Request("GET", f"{_SECRETS}/{SECRET}"),
         Request("POST", _SECRETS, _named("Secret", "one-more"), "may write only"),
@@ -322,7 +322,7 @@ ROWS: Final = (
     Row("scheduler-extender", SCHEDULER, True, "call the extender", (
         Question("POST", "/extender/v1/filter", 200, _POD),
     )),
-    Row("scheduler-v1", SCHEDULER, False, "ask `/v1`", (
+    Row("scheduler-v1", SCHEDULER, False, "call `/v1`", (
         Question("POST", "/v1/score", 403, _SCORE),
     )),
 )  # fmt: skip
@@ -353,26 +353,26 @@ ELSEWHERE: Final = (
      "`confirmremoval` on all ClusterResourcePlacements and on its ResourcePlacements",
      "e2e/admission/test_removals.py::test_confirming_needs_a_right_and_reading_another"),
     ("users who may write everything, but are not harbormaster", False,
-     "create or delete the gates of an upgrade run, or answer one that is no longer open",
+     "create or delete the gates of an upgrade run, or approve or reject one that is no longer open",
      "e2e/upgrades/test_admission.py::test_gates_are_made_by_harbormaster_answered_by_people_and_deleted_with_their_run"),
     ("the loop, unless its mode of node disruption is `Act`", False, "write nodes, pods or NodeClaims, or evict pods",
      "e2e/nodes/test_node_disruption.py::test_advise_reports_and_touches_nothing"),
     ("the loop in mode `Act`", True, "taint and drain nodes of pools, and delete the NodeClaims of drained nodes",
      "e2e/nodes/test_node_disruption.py::test_act_replaces_nodes_within_the_budget_whenever_it_is_killed"),
-    ("the loop in mode `Act`", False, "write or delete nodes and NodeClaims that are not part of a command",
+    ("the loop in mode `Act`", False, "write or delete nodes and NodeClaims that are not part of a disruption command",
      "e2e/nodes/test_node_disruption.py::test_the_account_of_the_loop_writes_no_nodes_but_those_that_go"),
     ("any user", False, "delete or drain nodes beyond the budgets of their pool (where budgets are enforced)",
      "e2e/nodes/test_karpenter.py::test_a_drain_beyond_the_budget_is_refused"),
     ("users in `HARBORMASTER_ENFORCEMENT_EXEMPT_USERS`", True, "delete and drain nodes regardless of budgets",
      "e2e/nodes/test_karpenter.py::test_who_keeps_to_the_budgets_by_themselves_is_not_asked"),
     ("a client that is not identified as the API server", False,
-     "trigger reviews of rights, get information about the hub, or reserve",
+     "trigger reviews of rights, get information about the hub, or reserve disruptions",
      "e2e/admission/test_strangers.py::test_a_forged_review_asks_nobody_and_learns_nothing"),
     ("a user who has signed in to the page", True, "read everything there that their user and groups may read",
      "e2e/access/test_sign_in.py::test_a_viewer_signs_in_looks_and_signs_out"),
     ("a user who has signed in to the page, without a role", False, "read anything",
      "e2e/access/test_sign_in.py::test_who_may_nothing_is_told_so_by_name"),
-    ("a browser with a session", False, "write other than by enabled actions, or read for another page",
+    ("a browser with a session", False, "write anything except through enabled actions, or read for another page",
      "tests/webhook/endpoints/ui/test_sign_in.py::test_a_session_counts_for_no_write_and_for_nobody_but_the_page"),
     ("a viewer of the page, with actions enabled", True, "approve with the page what their user may approve",
      "e2e/access/test_page_actions.py::"
@@ -386,7 +386,7 @@ ELSEWHERE: Final = (
     ("a team with the Role of [teams](teams.md)", True,
      "plan, explain, and read the history of the placements of its namespace",
      "e2e/rollouts/test_team_answers.py::test_a_team_asks_about_its_placements"),
-    ("a team with the Role of [teams](teams.md)", False, "ask about other namespaces or cluster-scoped objects",
+    ("a team with the Role of [teams](teams.md)", False, "query other namespaces or cluster-scoped objects",
      "e2e/rollouts/test_team_answers.py::test_and_about_nothing_else"),
     ("any client other than the API server", False, "name the user of a request to the API for teams",
      "e2e/rollouts/test_team_answers.py::test_only_the_front_proxy_names_a_user"),
