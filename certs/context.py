@@ -237,10 +237,18 @@ def _is_of_proxy(certificate: bytes, users: bytes, proxies: bytes) -> bool:
     if not proxies:
         return False
     leaf = x509.load_der_x509_certificate(certificate)
+    return any(_is_issued_by(leaf, authority) for authority in usable_proxy_authorities(users, proxies))
+
+
+def usable_proxy_authorities(users: bytes, proxies: bytes) -> list[x509.Certificate]:
+    """Return the authorities of the front proxy that do not have the key of an authority of users.
+
+    Args:
+        users: Authorities of users, in PEM.
+        proxies: Authorities of the front proxy, in PEM.
+    """
     keys = {_key_of(authority) for authority in _authorities_in(users)}
-    return any(
-        _is_issued_by(leaf, authority) for authority in _authorities_in(proxies) if _key_of(authority) not in keys
-    )
+    return [authority for authority in _authorities_in(proxies) if _key_of(authority) not in keys]
 
 
 @lru_cache(maxsize=1024)

@@ -5,6 +5,7 @@ The server has the rights that are printed for it. The team is a ServiceAccount,
 
 import base64
 import json
+import signal
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -336,3 +337,68 @@ def test_a_namespace_is_deleted_while_the_group_is_served(platform):
     platform.on_hub.delete(KINDS["", "Namespace"], "short")
     found = lambda: platform.on_hub.find(KINDS["", "Namespace"], "short")  # noqa: E731
     wait_until("the namespace is gone", lambda: "" if found() is None else json.dumps(found()["status"]))
+
+
+ENVIRONMENT = {f"HARBORMASTER_{name.upper()}": value for name, value in SETTINGS.items()}
+
+
+def examined(hub: Cluster) -> JsonObject:
+    """The doctor's finding about the API for teams."""
+    done = called_with(ENVIRONMENT, "doctor", f"--kubeconfig={hub.kubeconfig}", "-n", SYSTEM, "-o", "json")
+    return next(check for check in json.loads(done.stdout)["checks"] if check["check"] == "team-answers")
+
+
+def inspected(hub: Cluster) -> Result:
+    return called_with(ENVIRONMENT, "certs", "inspect", f"--kubeconfig={hub.kubeconfig}", "-n", SYSTEM)
+
+
+def test_the_doctor_and_certs_inspect_find_it_well(platform):
+    assert examined(platform.hub) | {"milliseconds": 0} == {
+        "check": "team-answers",
+        "state": "ok",
+        "found": f"APIService {API_SERVICE} is available",
+        "problems": [],
+        "advice": "",
+        "milliseconds": 0,
+    }
+    done = inspected(platform.hub)
+    assert (done.exit_code, f"APIService/{API_SERVICE}" in done.stdout) == (0, True), done.output
+
+
+def test_the_doctor_names_another_service(platform):
+    objects, port = Objects(platform.hub), 1
+    present = objects.get(API_SERVICES, API_SERVICE)["spec"]["service"]["port"]
+    objects.patch(API_SERVICES, API_SERVICE, {"spec": {"service": {"port": port}}})
+    try:
+        wait_until(
+            "the doctor names it", lambda: "" if "is unavailable" in str(examined(platform.hub)["problems"]) else "no"
+        )
+    finally:
+        objects.patch(API_SERVICES, API_SERVICE, {"spec": {"service": {"port": present}}})
+    wait_until("the aggregated API is available", lambda: "" if examined(platform.hub)["state"] == "ok" else "not yet")
+
+
+def test_while_no_replica_answers_no_namespace_is_deleted_and_the_doctor_names_it(platform, server):
+    """Discovery of the hub is incomplete until a replica answers again."""
+    hub, namespaces = platform.hub, KINDS["", "Namespace"]
+    platform.on_hub.create(make_namespace("stalled"))
+    server.program.stop(number=signal.SIGKILL)
+    try:
+        wait_until("the doctor names it", lambda: "" if examined(hub)["state"] == "wrong" else "not yet")
+        problem, advice = " ".join(examined(hub)["problems"]), examined(hub)["advice"]
+        assert "is unavailable, so the hub deletes no namespace: FailedDiscoveryCheck: " in problem
+        assert "admit the API server to the port of serve" in advice
+        done = inspected(hub)
+        assert (done.exit_code, "FailedDiscoveryCheck" in done.stderr) == (1, True), done.output
+        platform.on_hub.delete(namespaces, "stalled")
+
+        def undeleted() -> str:
+            failed = condition_of(platform.on_hub.get(namespaces, "stalled"), "NamespaceDeletionDiscoveryFailure")
+            return "" if failed.get("status") == "True" and GROUP in failed["message"] else f"{failed}"
+
+        wait_until("the namespace waits for discovery", undeleted)
+    finally:
+        server.start()
+    found = lambda: platform.on_hub.find(namespaces, "stalled")  # noqa: E731
+    wait_until("the namespace is gone", lambda: "" if found() is None else json.dumps(found()["status"]))
+    wait_until("all is well", lambda: "" if examined(hub)["state"] == "ok" else "not yet")

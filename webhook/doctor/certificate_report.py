@@ -12,9 +12,11 @@ from cryptography import x509
 from certs.authority import name_of
 from certs.rotation import Lineage, certificates_in, fingerprint, pem_of
 from scorer.api.meta import JsonObject, format_time
+from webhook.access.front_proxy import API_SERVICE
+from webhook.doctor.api_service import SUBJECT, problems_of_bundles, unavailability
 from webhook.kube.certificates.authority_secret import StoredLineage
 from webhook.kube.certificates.shared_authority import LARGEST_JITTER
-from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Registered
+from webhook.kube.webhook_configurations.ca_bundles import API_SERVICE_KIND, CONFIGURATIONS, Registered
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class CertificateState:
         configuration: Name of both webhook configurations.
         registered: Existing webhook configurations, by kind.
         now: Time of the read.
+        api_service: The APIService of the API for teams. None: unset, or unknown.
+        is_api_service_required: Whether it must exist.
     """
 
     secret: str
@@ -34,6 +38,8 @@ class CertificateState:
     configuration: str
     registered: Mapping[str, Registered]
     now: datetime
+    api_service: Registered | None = None
+    is_api_service_required: bool = False
 
     def document(self) -> JsonObject:
         """Return the whole state as JSON."""
@@ -41,14 +47,19 @@ class CertificateState:
         if self.stored.lineage is not None:
             document |= _of_lineage(self.stored.lineage)
         configurations = [
-            self._of_configuration(kind, configuration) for kind, configuration in self.registered.items()
+            self._of_configuration(kind, configuration, self.configuration)
+            for kind, configuration in self.registered.items()
         ]
-        return document | {"webhookConfigurations": configurations, "problems": list(self.problems())}
+        document["webhookConfigurations"] = configurations
+        if self.api_service is not None:
+            service = self._of_configuration(API_SERVICE_KIND.kind, self.api_service, API_SERVICE)
+            document["apiService"] = service | {"available": not unavailability(self.api_service.document)}
+        return document | {"problems": list(self.problems())}
 
-    def _of_configuration(self, kind: str, configuration: Registered) -> JsonObject:
+    def _of_configuration(self, kind: str, configuration: Registered, name: str) -> JsonObject:
         document: JsonObject = {
             "kind": kind,
-            "name": self.configuration,
+            "name": name,
             "entries": [
                 {"name": name, "trusts": [name_of(certificate) for certificate in certificates_in(bundle)]}
                 for name, bundle in configuration.bundles.items()
@@ -70,6 +81,17 @@ class CertificateState:
                 if kind.kind not in self.registered:
                     subject = f"{kind.kind} {self.configuration}"
                     yield f"{subject} is missing: print it with `harbormaster webhook-configuration --no-ca`"
+        yield from self._problems_of_api_service()
+
+    def _problems_of_api_service(self) -> Iterator[str]:
+        if self.api_service is None:
+            if self.is_api_service_required:
+                yield f"{SUBJECT} is missing: create it as charts/harbormaster/templates/apiservice.yaml does"
+            return
+        if self.stored.lineage is not None:
+            yield from problems_of_bundles(SUBJECT, self.api_service, self.stored.lineage, self.now)
+        if problem := unavailability(self.api_service.document):
+            yield f"{problem}. The check team-answers of `harbormaster doctor` has the fix"
 
     def problems_of_trust(self) -> Iterator[str]:
         """Yield problems of the authority, and of the trust in existing configurations."""
@@ -89,12 +111,7 @@ class CertificateState:
             yield from self._problems_of(kind, configuration, lineage)
 
     def _problems_of(self, kind: str, configuration: Registered, lineage: Lineage) -> Iterator[str]:
-        subject = f"{kind} {self.configuration}"
-        if not self._is_accepted_by(lineage, configuration):
-            active = lineage.active.name
-            yield f"{subject} does not trust {active}: the API server refuses its server certificates"
-        elif not configuration.is_in_sync(pem_of(lineage.trusted())):
-            yield f"{subject} does not trust exactly the authorities in the Secret: is `harbormaster serve` running?"
+        yield from problems_of_bundles(f"{kind} {self.configuration}", configuration, lineage, self.now)
 
 
 def untrusting_clients(lineage: Lineage, now: datetime) -> str:
@@ -124,8 +141,9 @@ def rows(document: JsonObject) -> Iterator[tuple[str, str, str, str]]:
 
 
 def configuration_rows(document: JsonObject) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each webhook configuration and each set of trusted certificates."""
-    for configuration in document["webhookConfigurations"]:
+    """Yield a row for each webhook configuration, or APIService, and each set of trusted certificates."""
+    api_service = document.get("apiService")
+    for configuration in (*document["webhookConfigurations"], *([api_service] if api_service else ())):
         bundles: dict[tuple[str, ...], int] = {}
         for entry in configuration["entries"]:
             trusts = tuple(entry["trusts"])

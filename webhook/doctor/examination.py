@@ -41,6 +41,8 @@ from webhook.doctor.accounts import (
     no_policies,
 )
 from webhook.doctor.agent_account import examine_member
+from webhook.doctor.api_service import CHECK as TEAM_ANSWERS
+from webhook.doctor.api_service import examine_team_answers
 from webhook.doctor.certificate_report import CertificateState
 from webhook.doctor.certificates import CHECK as CERTIFICATES
 from webhook.doctor.certificates import judge_authority, judge_bundles
@@ -100,6 +102,7 @@ CHECKS: Final = (
     WEBHOOKS,
     CERTIFICATES,
     ADMISSION,
+    TEAM_ANSWERS,
     SERVER,
     LOOP,
     AGENTS,
@@ -191,7 +194,8 @@ class Examination:
             return
         self._add(finding, start)
         await self._check(DEFINITIONS, self._definitions)
-        await self._check_admission(installation)
+        hooks = await self._check_admission(installation)
+        await self._check(TEAM_ANSWERS, lambda: examine_team_answers(self._server, installation, hooks, self._hub_now))
         await self._check_accounts(installation)
         await self._check(EXTENDER, lambda: self._extender(installation))
         await self._check(LEADER, lambda: self._leader(installation))
@@ -270,8 +274,12 @@ class Examination:
     async def _definitions(self) -> Finding:
         return judge_definitions((await self._store.list(CUSTOM_RESOURCE_DEFINITION)).items)
 
-    async def _check_admission(self, installation: Installation) -> None:
-        """Check the registration of the hooks, the trust of the API server, and the dry runs."""
+    async def _check_admission(self, installation: Installation) -> Mapping[str, Registered]:
+        """Check the registration of the hooks, the trust of the API server, and the dry runs.
+
+        Returns:
+            The existing webhook configurations by kind. Empty: unknown, the caller may not read them.
+        """
         start = time.monotonic()
         runs = DryRuns(await self._try(RIGHT_NAMESPACE), await self._try(WRONG_NAMESPACE))
         elapsed = time.monotonic() - start
@@ -282,12 +290,13 @@ class Examination:
             unread = refused(CERTIFICATES, error)
             self._add(judged(CERTIFICATES, [runs.distrust], "") if runs.distrust else unread, time.monotonic())
             self._add(judge_dry_runs(runs, installation.namespace, is_registered=True), time.monotonic() - elapsed)
-            return
+            return {}
         documents = {kind: configuration.document for kind, configuration in configurations.items()}
         self._add(judge_registration(documents, name, installation), start + elapsed)
         judgement = judge_dry_runs(runs, installation.namespace, is_registered=bool(configurations))
         self._add(judgement, time.monotonic() - elapsed)
         await self._check(CERTIFICATES, lambda: self._certificates(installation, name, configurations, runs))
+        return configurations
 
     async def _try(self, namespace: str) -> StoreError | None:
         """Create a placement as a dry run. Return the error of the API server. None if it was accepted."""

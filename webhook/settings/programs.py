@@ -176,6 +176,7 @@ class CertsSettings(InstallationSettings, CertificateSettings):
         "namespace",
         "certificate_secret",
         "webhook_configuration",
+        "team_answers",
         "authority_life_seconds",
         "leaf_life_seconds",
     )

@@ -289,6 +289,7 @@ def test_every_program_reads_what_it_has_use_for():
             "NAMESPACE",
             "CERTIFICATE_SECRET",
             "WEBHOOK_CONFIGURATION",
+            "TEAM_ANSWERS",
             "AUTHORITY_LIFE_SECONDS",
             "LEAF_LIFE_SECONDS",
         )

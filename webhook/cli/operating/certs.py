@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from certs.rotation import Lineage
     from webhook.doctor.certificate_report import CertificateState
     from webhook.kube.certificates.authority_secret import AuthoritySecret
-    from webhook.kube.webhook_configurations.ca_bundles import CaBundles
+    from webhook.kube.webhook_configurations.ca_bundles import CaBundles, Registered
     from webhook.settings.programs import CertsSettings
 
 HELP: Final = """Inspect and rotate the certificate authority of `harbormaster serve`.
@@ -40,8 +40,9 @@ Exit codes:
 """
 INSPECT: Final = """Show the certificate authority, the webhooks that trust it, and the next rollover.
 
-Reports problems, such as an overdue rollover or a webhook configuration that trusts another authority. -o pem prints
-the certificates that clients should trust, for the `caFile` of a scheduler or for `--ca-file`.
+Reports problems, such as an overdue rollover or a webhook configuration that trusts another authority. The APIService
+of the API for teams is included if it exists, and must exist if HARBORMASTER_TEAM_ANSWERS is true. -o pem prints the
+certificates that clients should trust, for the `caFile` of a scheduler or for `--ca-file`.
 
 \b
 Examples:
@@ -176,7 +177,8 @@ def rotate_command(*, force: bool, distrust: bool, place: _AuthorityOptions, out
     state = run(_rotate(hub, place.settings(), force=force, distrust=distrust))
     if output != "table":
         document = state.document()
-        del document["problems"], document["webhookConfigurations"]  # of before
+        for member in ("problems", "webhookConfigurations", "apiService"):  # of before
+            document.pop(member, None)
         print_document(document, output)
         return 0
     lineage = state.stored.lineage
@@ -194,8 +196,6 @@ async def _look(hub: HubOptions, settings: "CertsSettings") -> "CertificateState
 
 async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, distrust: bool) -> "CertificateState":
     """Write the next generation. Raises `UserError`."""
-    from dataclasses import replace
-
     from webhook.kube.certificates.authority_secret import StoredLineage
     from webhook.kube.ports import ConflictError
 
@@ -297,12 +297,30 @@ class _Hub:
             raise UserError(str(error)) from error
 
     async def look(self) -> "CertificateState":
-        """Read the Secret and the webhook configurations. Raises `webhook.kube.ports.StoreError`."""
+        """Read the Secret, the webhook configurations and the APIService. Raises `webhook.kube.ports.StoreError`."""
         from webhook.doctor.certificate_report import CertificateState
         from webhook.runtime.clock import utc_now
 
         stored, registered = await self.secret.read(), await self._bundles.read()
-        return CertificateState(self.secret.key, stored, self._bundles.name, registered, utc_now())
+        service, is_required = await self._api_service(), self._settings.team_answers
+        state = CertificateState(self.secret.key, stored, self._bundles.name, registered, utc_now())
+        return replace(state, api_service=service, is_api_service_required=is_required)
+
+    async def _api_service(self) -> "Registered | None":
+        """Return the APIService of the API for teams, if it exists and the caller may get it."""
+        from webhook.access.front_proxy import API_SERVICE
+        from webhook.kube.ports import ForbiddenError, NotFoundError
+        from webhook.kube.webhook_configurations.ca_bundles import read_api_service
+
+        try:
+            return await read_api_service(self._server, API_SERVICE)
+        except NotFoundError:
+            return None
+        except ForbiddenError as error:
+            if self._settings.team_answers:
+                raise
+            complain(f"note: APIService {API_SERVICE} not inspected: {error}")
+            return None
 
 
 def _print_pem(state: "CertificateState") -> int:

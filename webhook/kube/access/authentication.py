@@ -92,7 +92,7 @@ KEY: Final = "client-ca-file"
 CHECK_SECONDS: Final = 60.0
 READ_SECONDS: Final = 5.0
 
-_CONFIG_MAP_PATH: Final = path_of(KINDS["", "ConfigMap"], "kube-system", CONFIG_MAP)
+PUBLISHED: Final = path_of(KINDS["", "ConfigMap"], "kube-system", CONFIG_MAP)
 LOCATION: Final = f"ConfigMap kube-system/{CONFIG_MAP}"
 
 
@@ -130,7 +130,7 @@ async def read_authorities(server: ApiServer, key: str, fix: str) -> tuple[bytes
         CertificateError: The ConfigMap cannot be read, or lacks the key.
     """
     try:
-        document = await server.request("GET", _CONFIG_MAP_PATH, seconds=READ_SECONDS)
+        document = await server.request("GET", PUBLISHED, seconds=READ_SECONDS)
     except StoreError as error:
         raise CertificateError(f"{LOCATION}: {error}") from error
     pem = text_at(document, "data", key)

@@ -104,13 +104,12 @@ class CaBundles:
     async def _read_api_service(self) -> dict[str, Registered]:
         """Return the APIService by kind. Without it, or without rights to it, only teams are affected."""
         try:
-            document = await self._server.request("GET", path_of(API_SERVICE_KIND, name=self._api_service))
+            return {API_SERVICE_KIND.kind: await read_api_service(self._server, self._api_service)}
         except NotServedError:
             raise
         except (NotFoundError, ForbiddenError) as error:
             _log.warning("APIService not read", extra={"apiService": self._api_service, "reason": str(error)})
             return {}
-        return {API_SERVICE_KIND.kind: Registered(document, {"": _bundle(dict_at(document, "spec"))})}
 
     async def write(self, kind: str, configuration: Registered, pem: bytes) -> None:
         """Set the caBundle of every entry to *pem*, except where it is already equal.
@@ -164,6 +163,12 @@ class CaBundles:
         yield
         async for _ in self._server.watch(path_of(collection), query):
             yield
+
+
+async def read_api_service(server: ApiServer, name: str) -> Registered:
+    """Return an APIService. Raises `webhook.kube.ports.StoreError`."""
+    document = await server.request("GET", path_of(API_SERVICE_KIND, name=name))
+    return Registered(document, {"": _bundle(dict_at(document, "spec"))})
 
 
 def _bundle(client: JsonObject) -> bytes:

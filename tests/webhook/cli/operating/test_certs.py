@@ -2,6 +2,7 @@
 
 import json
 from asyncio import to_thread
+from base64 import b64encode
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -10,13 +11,15 @@ import yaml
 
 from certs.rotation import Lineage, certificates_in, pem_of
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub
+from webhook.access.front_proxy import API_SERVICE
 from webhook.cli.hub import login
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.operating import certs
 from webhook.cli.options.hub import HubOptions
 from webhook.kube.certificates.authority_secret import AuthoritySecret, StoredLineage
+from webhook.kube.client.paths import path_of
 from webhook.kube.ports import ForbiddenError, UnavailableError
-from webhook.kube.webhook_configurations.ca_bundles import CaBundles
+from webhook.kube.webhook_configurations.ca_bundles import API_SERVICE_KIND, CaBundles
 from webhook.runtime.clock import utc_now
 
 PLACE = ("-n", "quay", "--secret", "ca", "--webhook-configuration", "hooks")
@@ -86,6 +89,35 @@ async def test_what_is_wrong_is_an_error(call, hub, lineage):
     assert "error: Secret quay/ca: no certificate authority: it does not exist" in done.stderr
     assert (await call("inspect", "-o", "pem")).exit_code == 1
     assert (await call("rotate", "--force")).exit_code == 1
+
+
+async def test_the_api_service_of_teams_is_inspected(call, hub, lineage, monkeypatch):
+    path = path_of(API_SERVICE_KIND, name=API_SERVICE)
+    available = {"type": "Available", "status": "True"}
+    hub.put(path, {"metadata": {}, "spec": {}, "status": {"conditions": [available]}})
+    done = await call("inspect")
+    assert (done.exit_code, done.stderr.count("error: ")) == (1, 1)
+    assert f"APIService {API_SERVICE} does not trust {lineage.active.name}" in done.stderr
+    assert [f"APIService/{API_SERVICE}", "1", "none"] in [line.split() for line in done.stdout.splitlines()]
+    bundle = b64encode(pem_of(lineage.trusted())).decode()
+    hub.put(path, {**hub.documents[path], "spec": {"caBundle": bundle}})
+    document = json.loads((await call("inspect", "-o", "json")).stdout)
+    assert (document["problems"], document["apiService"]["available"]) == ([], True)
+    refusal = {**available, "status": "False", "reason": "MissingEndpoints", "message": "no endpoints"}
+    hub.put(path, {**hub.documents[path], "status": {"conditions": [refusal]}})
+    done = await call("inspect")
+    assert (done.exit_code, "so the hub deletes no namespace: MissingEndpoints" in done.stderr) == (1, True)
+    assert "apiService" not in json.loads((await call("rotate", "--force", "-o", "json")).stdout)
+
+
+async def test_an_api_service_that_the_settings_expect(call, hub, lineage, monkeypatch):
+    hub.refusal["apiservices"] = ForbiddenError("you may not")
+    done = await call("inspect")
+    assert (done.exit_code, done.stderr) == (0, f"note: APIService {API_SERVICE} not inspected: you may not\n")
+    monkeypatch.setenv("HARBORMASTER_TEAM_ANSWERS", "true")
+    assert (await call("inspect")).stderr == "error: you may not\n"
+    del hub.refusal["apiservices"]
+    assert f"error: APIService {API_SERVICE} is missing" in (await call("inspect")).stderr
 
 
 @pytest.mark.parametrize(
