@@ -276,6 +276,9 @@ def test_the_commands_of_the_page_work_with_its_role(team, scene, tmp_path):
     tree = call("tree", PLACEMENT)
     assert "web" in tree.stdout
     assert "the tree omits works.placement.kubernetes-fleet.io: you may not list them" in tree.stderr
+    status = called_with({}, "status", "-n", HOME, "--kubeconfig", str(team.kubeconfig))
+    assert (status.exit_code in {0, 2}, status.stderr) == (True, ""), status.output
+    assert status.stdout.startswith("1 placement: 1 ")
     wait_until("the history has it", lambda: "" if decided(team) else "no decision")
     for words in (("-n", HOME), (PLACEMENT,), ("rp", "web", "-n", HOME, "--type", "Decision", "--since", "1h")):
         shown_entries = call("history", *words)

@@ -4,7 +4,7 @@ The API server authenticates the owner and limits what they may read, so no othe
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +12,10 @@ from scorer.api.kinds import Kind
 from scorer.api.unstructured.documents import status_of
 from webhook.access.user import UserInfo
 from webhook.kube.cache.informer import Cache
+from webhook.kube.client.hub_store import HubStore
 from webhook.kube.client.paths import ApiPath
 from webhook.kube.client.responses import ObjectRequests
-from webhook.kube.ports import ForbiddenError, StoreError
+from webhook.kube.ports import ForbiddenError, Listing, StoreError, WatchEvent
 
 if TYPE_CHECKING:
     from webhook.gate.reservations import LeaseReservations
@@ -33,6 +34,32 @@ class NotReadableError(Exception):
 
 class ReadForbiddenError(NotReadableError):
     """The owner has no right to a required read. A slow or failing hub is no such refusal."""
+
+
+class NamespaceStore(HubStore):
+    """A hub store that lists and watches namespaced kinds in one namespace, for owners whose rights end there.
+
+    Args:
+        hub: Sends requests to the API server.
+        namespace: The namespace.
+    """
+
+    def __init__(self, hub: ObjectRequests, namespace: str) -> None:
+        super().__init__(hub)
+        self._namespace = namespace
+
+    def pages(
+        self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Listing]:
+        """See `webhook.kube.ports.PagedStore`."""
+        return super().pages(kind, namespace or self._place_of(kind), labels)
+
+    def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
+        """See `webhook.kube.ports.Store`."""
+        return super().watch(kind, since, namespace or self._place_of(kind))
+
+    def _place_of(self, kind: Kind) -> str | None:
+        return self._namespace if kind.namespaced else None
 
 
 async def read_owner(hub: ObjectRequests) -> UserInfo:

@@ -30,7 +30,7 @@ from webhook.kube.client.hub_store import HubStore
 from webhook.kube.client.responses import ObjectRequests
 from webhook.kube.ports import ForbiddenError
 from webhook.kube.transport.serialization import encode
-from webhook.processes.hub_reading import NotReadableError, read_owner, reading
+from webhook.processes.hub_reading import NamespaceStore, NotReadableError, read_owner, reading
 from webhook.runtime.clock import utc_now
 from webhook.settings.answers import AnswerSettings
 
@@ -104,13 +104,14 @@ class OwnAnswers:
     async def status(self, namespace: str = "") -> JsonObject:
         """Return the answer of ``/v1/status``, limited to *namespace* unless it is empty.
 
-        `unread` in the answer names the kinds that it does not cover.
+        `unread` in the answer names the kinds that it does not cover. With *namespace*, namespaced kinds are read only
+        there, so that rights in the namespace suffice.
         """
         from webhook.answers.advisor import HubAdvisor
         from webhook.answers.status.hub_status import RESTRICTED_KINDS, STATUS_KINDS, HubStatus
         from webhook.answers.update_runs import HubRuns
 
-        cache = Cache(self._store)
+        cache = Cache(NamespaceStore(self._hub, namespace) if namespace else self._store)
         cache.watch_if_allowed(STATUS_KINDS)  # first, because the views require some of these kinds
         advisor = HubAdvisor(cache, self._now)
         runs = HubRuns(cache, self._now)
@@ -121,8 +122,9 @@ class OwnAnswers:
 
         async with reading(cache):
             unread = cache.unread()
-            if not {kind.resource for kind in (MEMBER_CLUSTER, *PLACEMENTS)} - {*unread}:
-                raise NotReadableError("; ".join(cache.refusals((MEMBER_CLUSTER, *PLACEMENTS))))
+            needed = [kind for kind in (MEMBER_CLUSTER, *PLACEMENTS) if kind.namespaced or not namespace]
+            if not {kind.resource for kind in needed} - {*unread}:
+                raise NotReadableError("; ".join(cache.refusals(needed)))
             kinds = [kind for kind in RESTRICTED_KINDS if kind.resource not in unread]
             async with asyncio.timeout(ANSWER_SECONDS):
                 return _as_json(await HubStatus(advisor, runs, removals).status(kinds, unread, namespace=namespace))

@@ -23,7 +23,8 @@ from webhook.runtime.clock import utc_now
 HELP: Final = """Show what needs attention on a hub, with the commands to run.
 
 Shows runs that wait for you, failing placements, runs and clusters, what is stuck and since when, removals that wait
-for confirmation, and the next maintenance windows. Kinds that you may not read are named on standard error.
+for confirmation, and the next maintenance windows. Kinds that you may not read are named on standard error. With -n,
+only objects of that namespace are read, so rights in the namespace are enough.
 
 \b
 Examples:

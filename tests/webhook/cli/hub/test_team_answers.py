@@ -183,3 +183,57 @@ async def test_a_placement_without_a_namespace_is_nothing_to_ask_a_namespace_abo
     hub = Hub(served)
     done = await call(hub, "explain", "crp/web")
     assert (done.exit_code, hub.questions) == (1, [])
+
+
+class Rights:
+    """Reads of a user who may list and watch *resources* in namespace kiosk, and nothing else."""
+
+    def __init__(self, *resources, **documents):
+        self.resources = resources
+        self.documents = documents
+        self.refused = []
+
+    def read(self, request):
+        *_, place, namespace, resource = request.path.split("/")
+        if (place, namespace) != ("namespaces", "kiosk") or resource not in self.resources:
+            self.refused.append(request.path)
+            return refusal(403, "Forbidden", message=f"cannot list {request.path}")
+        if "watch" in request.query:
+            return web.Response()
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": self.documents.get(resource, [])})
+
+
+ROLE = ("resourceplacements", "stagedupdateruns", "approvalrequests", "resourcebindings")
+WEB = {
+    "metadata": {"name": "web", "namespace": "kiosk", "uid": "u", "resourceVersion": "1", "generation": 1},
+    "spec": {"resourceSelectors": [{"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}]},
+}
+
+
+async def test_rights_in_one_namespace_are_enough_for_its_status(call):
+    hub, rights = Hub(served), Rights(*ROLE, resourceplacements=[WEB])
+    hub.read = rights.read
+    done = await call(hub, "status", "-n", "kiosk")
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    assert done.stdout.startswith("1 placement: 1 ")
+    assert not [path for path in rights.refused if path.rpartition("/")[2] in ROLE], "of other namespaces"
+
+
+async def test_the_status_of_a_namespace_names_what_it_omits(call):
+    hub, rights = Hub(served), Rights(*ROLE[:2], resourceplacements=[WEB])
+    hub.read = rights.read
+    done = await call(hub, "status", "-n", "kiosk")
+    assert (done.exit_code, done.stdout.partition(":")[0]) == (0, "1 placement")
+    assert done.stderr.startswith(
+        "note: not including approvalrequests.placement.kubernetes-fleet.io, "
+        "resourcebindings.placement.kubernetes-fleet.io, which you may not read"
+    )
+
+
+async def test_a_status_without_the_right_to_list_placements_is_an_error(call):
+    hub = Hub(served)
+    hub.read = Rights("approvalrequests").read
+    done = await call(hub, "status", "-n", "kiosk")
+    assert (done.exit_code, done.stdout) == (1, "")
+    (told,) = done.stderr.splitlines()
+    assert told.endswith("/namespaces/kiosk/resourceplacements"), "not those of kinds without a namespace"
