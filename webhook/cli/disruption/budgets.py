@@ -85,7 +85,7 @@ Exit codes:
 SHORT = "Show the disruptions that budgets allow, now and on a calendar."
 LONGEST_DAYS = 400
 MARGIN_DAYS = 8
-"""With -o ics, read up to this many more days on both sides, so that events have their real start and end."""
+"""With -o ics, read this many more days on both sides, so that events have their real start and end."""
 
 
 class _InstantOrDay(click.ParamType[datetime | date]):
@@ -201,9 +201,9 @@ def calendar_command(
         start, end = _bounds(first_day, days, display_zone, now)
         query_start, query_days = start, days
         if output == "ics":
-            query_start, query_days = start - timedelta(days=MARGIN_DAYS), min(LONGEST_DAYS, days + 2 * MARGIN_DAYS)
+            query_start, query_days = start - timedelta(days=MARGIN_DAYS), days + 2 * MARGIN_DAYS
         elif output == "table" and end - start > timedelta(days=days):
-            query_days = min(LONGEST_DAYS, days + 1)
+            query_days = days + 1
     except OverflowError as error:
         first_day_text = format_time(first_day) if isinstance(first_day, datetime) else first_day
         raise UserError(f"--from {first_day_text}: the calendar must be within the years 1 to 9999") from error
@@ -360,19 +360,50 @@ async def _budgets_of_hub(connection: HubConnection, pools: Sequence[str]) -> Js
 async def _calendar_of_hub(
     connection: HubConnection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
 ) -> JsonObject:
-    """Return the calendar, queried in parts, because a response has a limit of pools times days. Raises `UserError`."""
+    """Return the calendar, queried in parts: a response has limits of days, and of pools times days.
+
+    Raises:
+        UserError: The hub refused.
+    """
     from scorer.node_budgets.documents import MOST_POOL_DAYS
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError
 
-    pools_per_request = max(1, MOST_POOL_DAYS // days)
+    first_days = min(days, LONGEST_DAYS)
+    pools_per_request = max(1, MOST_POOL_DAYS // first_days)
     answer: JsonObject = {"from": format_time(start), "until": format_time(start + timedelta(days=days)), "items": []}
     try:
         async with hub_answers(connection) as hub:
             names = list(pools) or [entry["pool"] for entry in (await hub.budgets(()))["pools"]]
             for first in range(0, len(names), pools_per_request):
-                part = await hub.budget_calendar(names[first : first + pools_per_request], start, days, zone)
+                some = names[first : first + pools_per_request]
+                part = await hub.budget_calendar(some, start, first_days, zone)
+                if rest := days - first_days:
+                    part = joined(part, await hub.budget_calendar(some, start + timedelta(first_days), rest, zone))
                 answer = {**part, "items": [*answer["items"], *part["items"]]}
     except HubRefusedError as error:
         raise UserError(error.message) from error
     return answer
+
+
+def joined(first: JsonObject, rest: JsonObject) -> JsonObject:
+    """Return two consecutive calendars of the same pools as one. A period on both sides of the seam is one period."""
+    items = [
+        {
+            **item,
+            "reasons": [
+                {**reason, "spans": _joined_spans(reason["spans"], following["spans"])}
+                for reason, following in zip(item["reasons"], later["reasons"], strict=True)
+            ],
+        }
+        for item, later in zip(first["items"], rest["items"], strict=True)
+    ]
+    return {**first, "until": rest["until"], "items": items}
+
+
+def _joined_spans(spans: Sequence[JsonObject], following: Sequence[JsonObject]) -> list[JsonObject]:
+    *earlier, last = spans
+    seam, *later = following
+    if (last["limit"], last["binding"]) != (seam["limit"], seam["binding"]):
+        return [*spans, *following]
+    return [*earlier, {**last, **{key: seam[key] for key in ("end", "localEnd") if key in seam}}, *later]

@@ -17,6 +17,7 @@ from tests.webhook.description.example_hub import serving
 from tests.webhook.gate.gates import claim, node, node_pool, put_pool
 from webhook.answers.time_zones import UnknownZoneError, find_zone, local_zone
 from webhook.cli.disruption.budget_table import local_days, overview_rows
+from webhook.cli.disruption.budgets import joined
 
 WORK = {"schedule": "30 7 * * 1-5", "duration": "8h"}
 GENERAL = (
@@ -217,6 +218,26 @@ def test_as_json_in_a_zone(cli, pools):
     assert "timeZone" not in json.loads(calendar(cli, *arguments))
 
 
+@pytest.mark.parametrize("days", [392, 393, 400])
+def test_the_last_day_is_an_event(cli, pools, days):
+    start = datetime(2026, 6, 15, tzinfo=UTC)
+    arguments = ("-f", pools, "--total", 40, "--from", "2026-06-15", "--tz", "UTC", "--days", days, "-o", "ics")
+    begun = re.findall(r"^DTSTART:(\d{8})T073000Z", calendar(cli, *arguments), re.MULTILINE)
+    all_days = [start + timedelta(days=later) for later in range(days)]
+    assert sorted({*begun}) == [f"{day:%Y%m%d}" for day in all_days if day.weekday() < 5]
+
+
+def test_parts_of_a_calendar_join_without_a_seam(cli, pools):
+    def part(day, days):
+        arguments = ("-f", pools, "--total", 40, "--from", f"{day}T00:00:00Z", "--tz", "Asia/Kathmandu")
+        return json.loads(calendar(cli, *arguments, "--days", days, "-o", "json"))
+
+    whole = part("2026-06-15", 9)
+    for days in range(1, 9):
+        seam = date(2026, 6, 15) + timedelta(days=days)
+        assert joined(part("2026-06-15", days), part(seam, 9 - days)) == whole
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -304,6 +325,10 @@ def test_a_running_hub_is_asked(cli, hub):
     assert {"batch", "shut"} <= {item["pool"] for item in everything["items"]}
     text = calendar(cli, "shut", "--data", data, "--tz", "UTC")
     assert 'never opens for Underutilized, Empty, Drifted, Unhealthy: budgets[0] (nodes "0")' in text
+    longest = ("--from", "2026-06-15T00:00:00Z", "--days", 400)
+    event = calendar(cli, "shut", "--data", data, *longest, "-o", "ics")
+    assert {"DTSTART:20260607T000000Z", "DTEND:20270728T000000Z"} <= {*event.splitlines()}, "8 days more on both sides"
+    assert event.count("BEGIN:VEVENT") == 1
     refused = cli("budgets", "calendar", "gone", "--data", data)
     assert (refused.exit_code, refused.stderr) == (1, 'error: there is no NodePool "gone"\n')
 
