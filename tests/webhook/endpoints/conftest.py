@@ -115,10 +115,10 @@ class Harbour:
         self.handlers.append(handler)
         return lambda: self.handlers.remove(handler)
 
-    def announce(self, *placements, clusters=()):
+    def announce(self, *placements, clusters=(), runs=False):
         self.revision += 1
         for handler in tuple(self.handlers):
-            handler(ViewChange(self.revision, frozenset(clusters), frozenset(placements)))
+            handler(ViewChange(self.revision, frozenset(clusters), frozenset(placements), runs))
 
 
 @dataclass

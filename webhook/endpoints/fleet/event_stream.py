@@ -15,8 +15,9 @@ import orjson
 from aiohttp import web
 from typing_extensions import TypedDict
 
-from scorer.api.family import ref_prefixes
+from scorer.api.family import PLACEMENTS, ref_prefixes
 from webhook.answers.questions import ViewChange
+from webhook.answers.status.hub_status import RESTRICTED_KINDS, RUN_KINDS
 from webhook.endpoints.http.access_control import ANONYMOUS, caller_of, shown
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
@@ -54,7 +55,7 @@ def add_routes(api: Api, health: Health) -> None:
     viewers: set[_Viewer] = set()
 
     async def events(request: web.Request) -> web.StreamResponse:
-        kinds = await api.readable_kinds(request)
+        kinds = await api.readable_kinds(request, RESTRICTED_KINDS)
         caller = caller_of(request)
         # No await between these checks and `viewers.add`: two streams that start concurrently must not both take the
         # last slot.
@@ -65,7 +66,8 @@ def add_routes(api: Api, health: Health) -> None:
         if len(viewers) >= api.settings.event_streams:
             detail = f"{len(viewers)} streams are already open, the limit of this server"
             raise ProblemError(Problem.NOT_READY, detail, retry_after=10)
-        changes, viewer = api.answers.changes, _Viewer(ref_prefixes(kinds), caller.username)
+        prefixes, sees_runs = ref_prefixes(kinds & {*PLACEMENTS}), not kinds.isdisjoint(RUN_KINDS)
+        changes, viewer = api.answers.changes, _Viewer(prefixes, caller.username, sees_runs=sees_runs)
         viewers.add(viewer)
         loop = asyncio.get_running_loop()
         end = loop.time() + STREAM_SECONDS
@@ -100,10 +102,12 @@ class _Viewer:
     Args:
         prefixes: Prefixes of the references that it may see.
         caller: The user's name.
+        sees_runs: Whether it may list runs. The runs of a placement that it may see count in any case.
     """
 
-    def __init__(self, prefixes: tuple[str, ...], caller: str) -> None:
+    def __init__(self, prefixes: tuple[str, ...], caller: str, *, sees_runs: bool) -> None:
         self._prefixes = prefixes
+        self._sees_runs = sees_runs
         self.caller = caller
         self.wake = asyncio.Event()
         self._pending: ViewChange | None = None
@@ -113,9 +117,11 @@ class _Viewer:
         """Enqueue the part of *change* that the viewer may see, if any, for the next event."""
         visible = frozenset(ref for ref in change.placements if ref.startswith(self._prefixes))
         if visible != change.placements:
-            if not visible and change.clusters == frozenset():
+            # A run is announced with its placement, but the rights to the two are separate.
+            runs = change.runs and (self._sees_runs or bool(visible))
+            if not visible and not runs and change.clusters == frozenset():
                 return
-            change = replace(change, placements=visible)
+            change = replace(change, placements=visible, runs=runs)
         self._pending = change if self._pending is None else self._pending | change
         self.wake.set()
 

@@ -176,6 +176,28 @@ async def test_lists_and_events_show_the_kinds_that_one_may_list(launch, kinds, 
         assert (await next_change(connection))["placements"] == refs
 
 
+@pytest.mark.parametrize(
+    ("kinds", "runs"),
+    [
+        pytest.param(("clusterresourceplacements",), False, id="placements-of-others"),
+        pytest.param(("resourceplacements",), True, id="its-placement"),
+        pytest.param(("stagedupdateruns",), True, id="runs-alone"),
+        pytest.param(("stagedupdateruns", "clusterresourceplacements"), True, id="runs-and-placements-of-others"),
+    ],
+)
+async def test_a_change_of_a_run_is_announced_to_those_who_may_list_runs_or_its_placement(launch, kinds, runs):
+    lists = [str(Access("list", PLACEMENT.group, kind)) for kind in kinds]
+    known = roster("get /v1/events", *lists)
+    async with launch(authenticator=known, authorizer=known) as port, port.dial(token="t-ann") as connection:
+        await open_stream(connection)
+        await next_change(connection)
+        for number in range(300):
+            port.harbour.announce(f"crp/of-others-{number}")
+        port.harbour.announce("rp/shop/cart", runs=True)
+        port.harbour.announce(clusters=("oslo",))
+        assert (await next_change(connection))["runs"] is runs
+
+
 async def test_one_caller_cannot_take_the_streams_of_all(launch):
     known = roster("get /v1/events")
     known.users["t-bob"] = UserInfo("bob", frozenset({EVERYBODY}))
