@@ -84,8 +84,9 @@ class GateAnswer(TypedDict):
 
     Null if unknown or never.
     """
-    retryAfterSeconds: int
-    """Delay before the next request."""
+    retryAfterSeconds: int | None
+    """Delay before the next request. Null for the verdicts `NeverWithoutChange` and `InvalidBudget`: waiting alone does
+    not change the answer."""
     message: str
     """Human-readable message with the deciding budget, the nodes and the time."""
     searchedUntil: NotRequired[Instant]
@@ -138,7 +139,7 @@ class NodeGateAnswer:
     nodes: tuple[NodeAnswer, ...]
     verdict: GateVerdict
     next_open: datetime | None
-    retry_after_seconds: int
+    retry_after_seconds: int | None
     searched_until: datetime | None
     message: str
     reservation: tuple[str, datetime] | None = None

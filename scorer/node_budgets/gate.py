@@ -26,6 +26,8 @@ from scorer.node_budgets.wording import (
 )
 
 _POLL_SECONDS: Final = 10
+_FINAL: Final = frozenset({GateVerdict.NEVER, GateVerdict.INVALID_BUDGET})
+"""Verdicts that only a change of the budgets or of the question changes."""
 """Retry interval while the next opening is unknown."""
 
 
@@ -248,7 +250,7 @@ class _Case:
             nodes=nodes,
             verdict=verdict,
             next_open=opening.instant,
-            retry_after_seconds=_retry_after(opening.instant, self.now),
+            retry_after_seconds=None if verdict in _FINAL else _retry_after(opening.instant, self.now),
             searched_until=opening.searched_until,
             message=message,
         )

@@ -68,7 +68,8 @@ class ReservationRefusedError(GateError):
     """
 
     def __init__(self, answer: GateAnswer | MemberGateAnswer) -> None:
-        super().__init__(answer["message"], answer["retryAfterSeconds"] or ASK_AGAIN_SECONDS)
+        seconds = answer["retryAfterSeconds"]
+        super().__init__(answer["message"], ASK_AGAIN_SECONDS if seconds == 0 else seconds)
         self.answer = answer
 
 

@@ -154,13 +154,14 @@ class TestVerdicts:
 
     def test_a_schedule_that_never_fires_is_never(self):
         found = ask(pool([Budget(nodes="0", schedule="0 0 30 2 *", duration="1h")], 10), count=1)
-        assert found.verdict is GateVerdict.NEVER
+        assert (found.verdict, found.retry_after_seconds) == (GateVerdict.NEVER, None), "waiting does not help"
+        assert found.document()["retryAfterSeconds"] is None
 
     @pytest.mark.parametrize("reason", ["Drifted", "Empty", "Unhealthy"])
     def test_a_budget_that_cannot_be_used_shuts_everything(self, reason):
         found = ask(pool(UNUSABLE, 30, blocked=BLOCKED), reason, nodes=("n0", "n1"))
         assert (found.verdict, found.allowed, found.granted) == (GateVerdict.INVALID_BUDGET, False, ())
-        assert (found.limit, found.remaining, found.next_open, found.retry_after_seconds) == (0, 0, None, 10)
+        assert (found.limit, found.remaining, found.next_open, found.retry_after_seconds) == (0, 0, None, None)
         assert 'budgets[1] (nodes "1", schedule "every day", duration 8h)' in found.message
 
     @pytest.mark.parametrize("asked", [{"count": 0}, {"nodes": ()}])
@@ -527,7 +528,10 @@ def test_answers_hold_together(budgets, total, deleting, not_ready, count, mode,
     assert found.allowed is (count == 0 or found.granted == count or (mode is Mode.UP_TO and found.granted > 0))
     assert found.remaining == max(0, found.limit - found.disrupting)
     assert found.message
-    assert found.retry_after_seconds >= (0 if found.next_open == now else 1)
+    if found.verdict in {GateVerdict.NEVER, GateVerdict.INVALID_BUDGET}:
+        assert (found.next_open, found.retry_after_seconds) == (None, None)
+    else:
+        assert found.retry_after_seconds >= (0 if found.next_open == now else 1)
     if found.next_open is not None:
         assert found.next_open >= now
         assert ask(view, reason, found.next_open, count=count, mode=mode).allowed
