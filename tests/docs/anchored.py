@@ -17,7 +17,7 @@ from webhook.cli.text.links import FINDING
 
 FILE: Final = ROOT / "webhook" / "cli" / "text" / "explained.json"
 _NAMED: Final = re.compile(r'<a\s+id="([^"]+)"></a>\s*`([^`]+)`')
-_OTHER_KINDS: Final = ("Event", "Member", "Failed", "State", "Run", "Cluster", "Node", "Gate")
+_OTHER_KINDS: Final = ("Event", "Member", "Failed", "State", "Run", "Cluster", "Node", "Gate", "Upgrade", "Stage")
 
 
 def explained_json() -> str:
@@ -27,7 +27,7 @@ def explained_json() -> str:
     for key, place in _words():
         kind, _, word = key.rpartition(": ")
         words.setdefault(key, place)
-        if kind not in ("", "State", "Run", FINDING):
+        if kind not in ("", "State", "Run", "Upgrade", "Stage", FINDING):
             places.setdefault(word, []).append(place)
     # A word with several meanings has a link only where its kind is known.
     words |= {word: found[0] for word, found in places.items() if word not in words and len({*found}) == 1}

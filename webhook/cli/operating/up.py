@@ -284,7 +284,7 @@ class _Session:
         rows, answers = [], []
         for run, situation in runs:
             waits = "; ".join(wait.message for wait in situation.waits[:_MOST_WAITS]) or situation.message
-            rows.append([name_of(run), str(_placement_of(run)), str(situation.phase), situation.stage, waits])
+            rows.append([name_of(run), str(_placement_of(run)), str(situation.phase).lower(), situation.stage, waits])
             commands = (answer_to(wait, RunView(run, [], situation), self._hub()) for wait in situation.waits)
             answers += [command for command in commands if command]
         click.echo()

@@ -23,6 +23,10 @@ STATE: Final = "State"
 """Kind of the states of placements, clusters and objects."""
 RUN: Final = "Run"
 """Kind of the states of runs."""
+STAGE: Final = "Stage"
+"""Kind of the states of stages of a run, and of their clusters."""
+UPGRADE: Final = "Upgrade"
+"""Kind of the states of upgrade runs, their stages, groups and members, which are capitalized."""
 EVENT: Final = "Event"
 FINDING: Final = "Lint"
 """Kind of the words in place of a rule ID in findings of `harbormaster lint`."""
@@ -31,6 +35,15 @@ CLUSTER: Final = "Cluster"
 URLS: Final = "DOCS"
 """Header of the column with the URLs, in wide tables."""
 _KINDS_OF_COLUMNS: Final = {"STATE": STATE, "VERDICT": CLUSTER}
+_STATES: Final = {STATE: (UPGRADE,), RUN: (UPGRADE,), STAGE: (STATE, UPGRADE)}
+"""Kinds of states, each with other kinds in the same column. A state has no link unless its kind is known."""
+_KINDS_IN_TABLES: Final = {
+    ("RUN", "STATE"): RUN,
+    ("STAGE", "STATE"): STAGE,
+    ("LAST", "REASON"): EVENT,
+    ("MEMBER", "REASON"): "Member",
+}
+"""Kind of the words in a column of a table, by the first header of the table and that of the column."""
 _LINKLESS: Final = ("dumb", "linux")
 """Types of terminals that would show the control sequence, or parts of it."""
 _WORD: Final = re.compile(r"[\w./-]+")
@@ -58,7 +71,8 @@ def url_of(word: str, kind: str = "") -> str:
         word: ID of a rule, a verdict, a state, or a type or reason of a condition.
         kind: Type of the condition of a reason, `EVENT`, `STATE`, `RUN` or `CLUSTER`. Empty: unknown.
     """
-    place = _explained().get(f"{kind}: {word}") or ("" if kind in (STATE, RUN) else _explained().get(word, ""))
+    others = (f"{other}: {word}" for other in _STATES[kind]) if kind in _STATES else (word,)
+    place = next((place for key in (f"{kind}: {word}", *others) if (place := _explained().get(key))), "")
     page, _, anchor = place.partition("#")
     return f"{HOMEPAGE}/{page}.html#{anchor}" if place else ""
 
@@ -81,8 +95,7 @@ def _is_identifier(word: str) -> bool:
 
 def kinds_of_columns(headers: Sequence[str]) -> list[str]:
     """Return the kind of the words in each column of a table."""
-    kinds = [_KINDS_OF_COLUMNS.get(header, "") for header in headers]
-    return [RUN if kind == STATE and headers[0] == "RUN" else kind for kind in kinds]
+    return [_KINDS_IN_TABLES.get((headers[0], header), _KINDS_OF_COLUMNS.get(header, "")) for header in headers]
 
 
 def links_are_shown() -> bool:
