@@ -26,9 +26,9 @@ from scorer.node_budgets.wording import (
 )
 
 _POLL_SECONDS: Final = 10
-_FINAL: Final = frozenset({GateVerdict.NEVER, GateVerdict.INVALID_BUDGET})
-"""Verdicts that only a change of the budgets or of the question changes."""
 """Retry interval while the next opening is unknown."""
+_FINAL: Final = frozenset({GateVerdict.NEVER, GateVerdict.INVALID_BUDGET})
+"""Verdicts that waiting does not change: the budgets or the request must change."""
 
 
 def answer(
