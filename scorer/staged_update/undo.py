@@ -3,19 +3,103 @@
 The failure policy does the same automatically: `scorer.staged_update.rollback`.
 """
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 from scorer.api.conditions import TRUE
 from scorer.api.meta import JsonObject
 from scorer.api.names import PREVIOUS_INDEX, ROLLBACK_OF
 from scorer.api.unstructured.documents import annotation, dicts_at, name_of, status_of, text_at
 from scorer.staged_update.orders import RunOrderRefusedError, index_used
-from scorer.staged_update.phase import RunPhase, RunSituation
+from scorer.staged_update.phase import OVER, RunPhase, RunSituation
 from scorer.staged_update.record import STARTED, SUCCEEDED, clusters_of, condition, is_final, status
 from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run
 
 _MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UndoRecord:
+    """The parts of a run that decide whether it, or an older run, can be undone. Immutable like the run.
+
+    Args:
+        run: The run.
+        last_start: Start time of its last started cluster, and its creation time. Both are empty without a start.
+        rollback_of: Name of the run that it rolls back, empty if none.
+        is_final: Whether it has ended.
+        has_succeeded: Whether it has succeeded.
+    """
+
+    run: JsonObject
+    last_start: tuple[str, str]
+    rollback_of: str
+    is_final: bool
+    has_succeeded: bool
+
+    @classmethod
+    def of(cls, run: JsonObject) -> Self:
+        """Return the record of a run."""
+        report = status_of(run)
+        return cls(
+            run,
+            _last_start(run),
+            annotation(run, ROLLBACK_OF),
+            is_final(report),
+            status(report, SUCCEEDED) == TRUE,
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return name_of(self.run)
+
+    @property
+    def created(self) -> str:
+        """Creation time of the run."""
+        return text_at(self.run, "metadata", "creationTimestamp")
+
+
+class PlacementRuns:
+    """All runs of one placement.
+
+    Args:
+        records: The runs.
+    """
+
+    def __init__(self, records: Iterable[UndoRecord]) -> None:
+        self._rollbacks = defaultdict[str, list[UndoRecord]](list)
+        """Rollback runs, by the name of the run that they roll back."""
+        started: list[UndoRecord] = []
+        for record in records:
+            if record.rollback_of:
+                self._rollbacks[record.rollback_of].append(record)
+            if record.last_start[0]:
+                started.append(record)
+        # A run that was rolled back does not count, nor does its rollback: together they changed nothing.
+        undone_names = {record.name for record in started if self._is_taken_back(record)}
+        counting = (record for record in started if not {record.name, record.rollback_of} & undone_names)
+        self._counting = sorted(counting, key=lambda record: record.last_start)
+
+    def undo_of(self, record: UndoRecord) -> str:
+        """Return the name of a run that rolls back *record*, in progress or successful, or an empty string."""
+        for other in self._rollbacks.get(record.name, ()):
+            if other.created >= record.created and (not other.is_final or other.has_succeeded):
+                return other.name
+        return ""
+
+    def newer(self, record: UndoRecord) -> list[str]:
+        """Return the runs that have changed clusters after *record*, the oldest first."""
+        place = bisect_right(self._counting, record.last_start, key=lambda other: other.last_start)
+        return [other.name for other in self._counting[place:] if other.rollback_of != record.name]
+
+    def _is_taken_back(self, record: UndoRecord) -> bool:
+        return any(
+            other.has_succeeded and other.last_start > record.last_start
+            for other in self._rollbacks.get(record.name, ())
+        )
 
 
 def undo(
@@ -39,33 +123,60 @@ def undo(
         RunOrderRefusedError: The run is unfinished, was undone already, or has changed nothing. Or its previous
             resource snapshot is unavailable, or a newer run exists and *force* is False.
     """
-    name, other_runs = name_of(run), list(runs)
+    other_runs = list(runs)
+    own = PlacementRuns(UndoRecord.of(other) for other in other_runs if _same_placement(run, other))
+    index = undo_target(UndoRecord.of(run), situation.phase, own, retained_indices, force=force)
+    return rollback_run(run, free_name(name_of(run), "undo", {name_of(other) for other in other_runs}), index)
+
+
+def undo_target(
+    record: UndoRecord,
+    phase: RunPhase,
+    placement_runs: PlacementRuns,
+    retained_indices: Collection[int] | None,
+    *,
+    force: bool = False,
+) -> str:
+    """Return the index of the resource snapshot that an undo of a run rolls back to.
+
+    Args:
+        record: The run to undo.
+        phase: Phase of the run.
+        placement_runs: All runs of its placement.
+        retained_indices: Indexes of the placement's existing resource snapshots. None: unknown.
+        force: Also undo the changes of newer runs.
+
+    Raises:
+        RunOrderRefusedError: See `undo`.
+    """
+    run, name = record.run, record.name
     if not changed_clusters(dicts_at(status_of(run), "stagesStatus")):
-        raise RunOrderRefusedError(f"run {name} has changed no cluster ({situation.phase}): nothing to undo")
-    if not situation.is_over and situation.phase is not RunPhase.STOPPED:
-        raise RunOrderRefusedError(f"run {name} is not finished ({situation.phase}). Stop it first")
-    if existing_undo := _find_undo(run, other_runs):
+        raise RunOrderRefusedError(f"run {name} has changed no cluster ({phase}): nothing to undo")
+    if phase not in OVER and phase is not RunPhase.STOPPED:
+        raise RunOrderRefusedError(f"run {name} is not finished ({phase}). Stop it first")
+    if existing_undo := placement_runs.undo_of(record):
         raise RunOrderRefusedError(f"run {existing_undo} already undoes run {name}")
     if not force:
-        _check_newest(run, other_runs)
+        _check_newest(record, placement_runs)
     index = undo_index(run, retained_indices)
     if index == index_used(run):
         raise RunOrderRefusedError(
             f"run {name} rolled out resource snapshot {index}, which its clusters already had: nothing to undo"
         )
-    return rollback_run(run, free_name(name, "undo", {name_of(other) for other in other_runs}), index)
+    return index
 
 
-def undo_index(run: JsonObject, retained_indices: Collection[int]) -> str:
+def undo_index(run: JsonObject, retained_indices: Collection[int] | None) -> str:
     """Return the index of the resource snapshot to roll back to.
 
-    It is the one that most clusters had before, recorded when the run was initialized. It is never guessed.
+    It is the one that most clusters had before, recorded when the run was initialized. It is never guessed. If the
+    retained snapshots are unknown (None), it counts as retained.
 
     Raises:
         RunOrderRefusedError: The index of that snapshot is unknown, or the snapshot is no longer retained.
     """
-    recorded_index, indices = previous_index(run), sorted(retained_indices)
-    if recorded_index in {str(index) for index in indices}:
+    recorded_index, indices = previous_index(run), sorted(retained_indices or ())
+    if recorded_index and (retained_indices is None or recorded_index in {str(index) for index in indices}):
         return recorded_index
     if recorded_index:
         message = f"its clusters had resource snapshot {recorded_index[:63]}, which no longer exists"
@@ -73,40 +184,24 @@ def undo_index(run: JsonObject, retained_indices: Collection[int]) -> str:
         message = f"its clusters had no earlier resource snapshot than {index_used(run)}"
     else:
         message = f"it has no annotation {PREVIOUS_INDEX}, so the previous resource snapshot is unknown"
-    raise RunOrderRefusedError(f"run {name_of(run)} cannot be undone: {message}. {_choices(indices)}")
+    choices = "" if retained_indices is None else f". {_choices(indices)}"
+    raise RunOrderRefusedError(f"run {name_of(run)} cannot be undone: {message}{choices}")
 
 
 def _choices(indices: Sequence[int]) -> str:
     return f"Existing snapshots: {', '.join(map(str, indices[-10:]))}" if indices else "No snapshots exist"
 
 
-def _check_newest(run: JsonObject, other_runs: Iterable[JsonObject]) -> None:
+def _check_newest(record: UndoRecord, placement_runs: PlacementRuns) -> None:
     """Raise `RunOrderRefusedError` if an undo would also revert newer runs, whose content the clusters have."""
-    newer = _newer(run, other_runs)
+    newer = placement_runs.newer(record)
     if not newer:
         return
     names_text = ", ".join(newer[:_MOST_NAMED]) + (
         f" and {len(newer) - _MOST_NAMED} more" if newer[_MOST_NAMED:] else ""
     )
     message = f"the placement was changed since then by {names_text}, which would be undone as well"
-    raise RunOrderRefusedError(f"run {name_of(run)} is not the newest: {message}. To undo them too, use --force")
-
-
-def _newer(run: JsonObject, other_runs: Iterable[JsonObject]) -> list[str]:
-    """Return the runs of the same placement that have changed clusters after *run*, the oldest first.
-
-    A run that was rolled back does not count, nor does its rollback: together they changed nothing.
-    """
-    later = sorted(
-        (other for other in other_runs if _same_placement(run, other) and _last_start(other) > _last_start(run)),
-        key=_last_start,
-    )
-    undone_names = {name_of(other) for other in later if _is_taken_back(other, later)}
-    return [
-        name_of(other)
-        for other in later
-        if name_of(other) not in undone_names and annotation(other, ROLLBACK_OF) not in {*undone_names, name_of(run)}
-    ]
+    raise RunOrderRefusedError(f"run {record.name} is not the newest: {message}. To undo them too, use --force")
 
 
 def _same_placement(run: JsonObject, other: JsonObject) -> bool:
@@ -123,21 +218,3 @@ def _last_start(run: JsonObject) -> tuple[str, str]:
         default="",
     )
     return (last, text_at(run, "metadata", "creationTimestamp")) if last else ("", "")
-
-
-def _is_taken_back(run: JsonObject, other_runs: Iterable[JsonObject]) -> bool:
-    return any(
-        annotation(other, ROLLBACK_OF) == name_of(run) and status(status_of(other), SUCCEEDED) == TRUE
-        for other in other_runs
-    )
-
-
-def _find_undo(run: JsonObject, other_runs: Iterable[JsonObject]) -> str:
-    """Return a run that rolls back *run*, in progress or successful, or an empty string."""
-    began = text_at(run, "metadata", "creationTimestamp")
-    for other in other_runs:
-        if annotation(other, ROLLBACK_OF) != name_of(run) or text_at(other, "metadata", "creationTimestamp") < began:
-            continue
-        if not is_final(status_of(other)) or status(status_of(other), SUCCEEDED) == TRUE:
-            return name_of(other)
-    return ""

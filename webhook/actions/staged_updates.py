@@ -12,7 +12,7 @@ from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
 from scorer.api.placement.staged_update import DELETE_STAGE, RunState
 from scorer.api.unstructured.documents import dicts_at, name_of, text_at, uid_of
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.rollout.snapshots.groups import snapshot_groups
+from scorer.rollout.snapshots.groups import retained_indices
 from scorer.staged_update.orders import (
     RunOrderRefusedError,
     approved_conditions,
@@ -39,11 +39,6 @@ from webhook.actions.planned import (
     named,
     namespace_words,
 )
-
-
-def retained_indices(snapshots: Sequence[JsonObject]) -> set[int]:
-    """Return the indexes of the complete groups of resource snapshots, which can be rolled out."""
-    return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
 
 
 async def plan_staged_update(order: ActionOrder, hub: ActionReader, user: str, now: datetime) -> ActionPlan:

@@ -51,6 +51,13 @@ class UpdateRun(TypedDict):
     """The version that it rolls out, empty until it is determined."""
     rollbackOf: str
     """The run that it rolls back, empty if none."""
+    canUndo: NotRequired[bool]
+    """Whether `harbormaster undo` can roll it back. Only in lists, because it depends on the other runs. If the server
+    does not hold resource snapshots, it assumes that the previous one still exists."""
+    undoTo: NotRequired[str]
+    """Index of the resource snapshot that `harbormaster undo` rolls back to, empty if it refuses. Only in lists."""
+    undoRefused: NotRequired[str]
+    """Why `harbormaster undo` refuses to roll it back, else empty. Also empty for an upgrade. Only in lists."""
     rejected: str
     """The rejected approval that stopped the run, with its reason, else empty."""
     state: Annotated[

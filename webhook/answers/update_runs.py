@@ -5,25 +5,29 @@ The types are those of ``GET /v1/runs``, and the page shows only those.
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Final
 
-from scorer.api.family import FAMILIES, family_in, placement_ref
+from scorer.api.family import FAMILIES, Family, PlacementRef, family_in, placement_ref
 from scorer.api.kinds import MAINTENANCE_WINDOW, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject, format_instant
 from scorer.api.names import ROLLBACK_OF
 from scorer.api.unstructured.documents import annotation, conditions_of, name_of, namespace_of, spec_of, text_at
+from scorer.rollout.snapshots.groups import retained_indices
 from scorer.rollout.views.timeline import BarState, Timeline
-from scorer.staged_update.orders import approval_command, index_used, rejected
+from scorer.staged_update.orders import RunOrderRefusedError, approval_command, index_used, rejected
 from scorer.staged_update.phase import OVER, RunPhase, RunSituation, RunWait, RunWaitKind, situation_of
+from scorer.staged_update.undo import PlacementRuns, UndoRecord, undo_target
 from scorer.staged_update.views.timeline import run_timeline
 from webhook.answers.run_answers import UpdateRun, UpdateRunDetail, UpdateRunList, UpdateRunWait
 from webhook.answers.upgrade_views import UpgradeViews
 from webhook.answers.upkeep import Upkeep
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+from webhook.kube.listers.placements import children
 from webhook.kube.ports import Key, key_of
 
 MOST_HELD: Final = 10
@@ -33,6 +37,7 @@ _TROUBLED: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.STUCK,
 """Phases whose message explains a problem or a missing input."""
 
 _OVER: Final = frozenset(str(phase).lower() for phase in OVER)
+_PHASES: Final = {str(phase).lower(): phase for phase in RunPhase}
 
 
 def run_ref(name: str, namespace: str = "") -> str:
@@ -57,7 +62,7 @@ class HubRuns:
     def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
         self._cache = cache
         self._now = now
-        self._over: dict[Kind, dict[Key, tuple[JsonObject, UpdateRun]]] = {}
+        self._over: dict[Kind, dict[Key, tuple[UndoRecord, UpdateRun]]] = {}
         """Cached list items of finished runs, by kind: they only grow in number, and are listed on every change of the
         hub."""
         for family in FAMILIES:
@@ -74,25 +79,34 @@ class HubRuns:
         """Return the runs of these kinds, the latest first."""
         now = self._now()
         runs: list[UpdateRun] = [
-            view for family in FAMILIES if family.run in kinds for view in self._views(family.run, now)
+            view for family in FAMILIES if family.run in kinds for view in self._views(family, now)
         ]
         runs += self._upgrades.views() if UPGRADE_RUN in kinds else ()
         runs.sort(key=lambda view: (view["createdAt"] or "", view["name"]), reverse=True)
         return {"items": runs}
 
-    def _views(self, kind: Kind, now: datetime) -> Iterator[UpdateRun]:
-        """Yield the list items of the runs of a kind."""
-        known_runs, over = self._over.get(kind, {}), dict[Key, tuple[JsonObject, UpdateRun]]()
-        requests = self._requests(kind)
-        for run in self._cache.list(kind):
-            key = key_of(run)
-            seen_run, view = known_runs.get(key, (None, None))
-            if view is None or seen_run is not run:
-                view = run_view(run, now, requests.get(key, ()))
-            if view["state"] in _OVER:
-                over[key] = run, view
-            yield view
-        self._over[kind] = over
+    def _views(self, family: Family, now: datetime) -> list[UpdateRun]:
+        """Return the list items of the runs of a family."""
+        known_runs, listed = self._over.get(family.run, {}), list[tuple[UndoRecord, UpdateRun]]()
+        requests = self._requests(family.run)
+        for run in self._cache.list(family.run):
+            record, view = known_runs.get(key_of(run), (None, None))
+            if record is None or view is None or record.run is not run:
+                record, view = UndoRecord.of(run), run_view(run, now, requests.get(key_of(run), ()))
+            listed.append((record, view))
+        views = with_undo(listed, partial(self._retained, family))
+        self._over[family.run] = {
+            key_of(record.run): (record, view)
+            for (record, _), view in zip(listed, views, strict=True)
+            if view["state"] in _OVER
+        }
+        return views
+
+    def _retained(self, family: Family, ref: PlacementRef) -> set[int] | None:
+        """Return the indexes of the resource snapshots of a placement, or None if they are not cached."""
+        if not self._cache.holds_whole(family.resource_snapshot):
+            return None
+        return retained_indices(children(self._cache, family.resource_snapshot, ref))
 
     async def catch_up(self, kinds: Container[Kind]) -> None:
         """Parse changed upgrade runs, if requested, in small steps, so that `runs` does not block the event loop."""
@@ -138,6 +152,44 @@ def run_detail(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = 
     }
 
 
+def with_undo(
+    listed: Sequence[tuple[UndoRecord, UpdateRun]],
+    retained: Callable[[PlacementRef], Collection[int] | None],
+) -> list[UpdateRun]:
+    """Return the list items of all runs of a family, with whether and to what each can be undone.
+
+    Args:
+        listed: The runs with their list items. An unchanged item is returned as it is.
+        retained: Returns the indexes of the resource snapshots of a placement, None if unknown.
+    """
+    of_placement = defaultdict[str, list[UndoRecord]](list)
+    for record, view in listed:
+        of_placement[view["placement"]].append(record)
+    placements = {ref: PlacementRuns(records) for ref, records in of_placement.items()}
+    indices = {placement: retained(placement) for placement in {_placement(record.run) for record, _ in listed}}
+    return [
+        _with_undo(record, view, placements[view["placement"]], indices[_placement(record.run)])
+        for record, view in listed
+    ]
+
+
+def _placement(run: JsonObject) -> PlacementRef:
+    return placement_ref(text_at(run, "spec", "placementName"), namespace_of(run))
+
+
+def _with_undo(
+    record: UndoRecord, view: UpdateRun, placement_runs: PlacementRuns, indices: Collection[int] | None
+) -> UpdateRun:
+    refused = index = ""
+    try:
+        index = undo_target(record, _PHASES[view["state"]], placement_runs, indices)
+    except RunOrderRefusedError as error:
+        refused = str(error)
+    if (index, refused) == (view.get("undoTo"), view.get("undoRefused")):
+        return view
+    return {**view, "canUndo": not refused, "undoTo": index, "undoRefused": refused}
+
+
 def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable[JsonObject]) -> UpdateRun:
     name, namespace, situation = name_of(run), namespace_of(run), situation_of(run, requests, now)
     return {
@@ -145,7 +197,7 @@ def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable
         "kind": family_in(namespace).run.kind,
         "namespace": namespace,
         "name": name,
-        "placement": str(placement_ref(text_at(run, "spec", "placementName"), namespace)),
+        "placement": str(_placement(run)),
         "strategy": text_at(run, "spec", "stagedRolloutStrategyName"),
         "resourceSnapshotIndex": index_used(run) or text_at(spec_of(run), "resourceSnapshotIndex"),
         "rollbackOf": annotation(run, ROLLBACK_OF),

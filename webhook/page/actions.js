@@ -9,7 +9,7 @@ import { h } from "./dom.js";
 import { called, hasActions, isOpenToMachine, tokenPath } from "./server.js";
 import { keepToken, readToken } from "./session.js";
 
-const WORDS = { approve: "Approve", reject: "Reject", stop: "Stop", resume: "Resume", undo: "Undo", confirm: "Confirm removal of", cordon: "Cordon", uncordon: "Uncordon" };
+const WORDS = { approve: "Approve", reject: "Reject", stop: "Stop", resume: "Resume", undo: "Roll back", confirm: "Confirm removal of", cordon: "Cordon", uncordon: "Uncordon" };
 const REASONED = new Set(["approve", "reject"]);
 const PATH = "/v1/actions";
 

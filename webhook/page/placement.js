@@ -13,7 +13,7 @@ import { Unfolding, decisions, objectsOn, yamlOf } from "./past.js";
 import { numbers } from "./placements.js";
 import { pillOf, refer } from "./reference.js";
 import { releaseOf } from "./release.js";
-import { clustersOf, currentRun, lastChange, undoOf, whyOf } from "./runs.js";
+import { clustersOf, currentRun, lastChange, noRollback, undoCommand, undoOf, whyOf } from "./runs.js";
 import { Sections } from "./sections.js";
 import { grouped } from "./selection.js";
 import { call } from "./server.js";
@@ -147,10 +147,10 @@ export class PlacementView {
     this.progress = h("div", {});
     this.runs = h("p", { class: "own-runs", hidden: true });
     this.actions = h("p", { class: "actions", hidden: true });
-    this.confirmAll = h("p", { class: "actions", hidden: true });
+    this.rollback = h("p", { class: "quiet no-rollback", hidden: true }); // why the last run cannot be rolled back
     this.removalList = h("ul", { class: "conditions" });
     this.removals = h("section", { class: "part removals", "aria-label": "Pending removals", hidden: true }, h("h3", {}, "Pending removals"),
-      h("p", { class: "quiet" }, "This content remains on the members until its removal is confirmed, or until its source is restored."), this.removalList, this.confirmAll);
+      h("p", { class: "quiet" }, "This content remains on the members until its removal is confirmed, or until its source is restored."), this.removalList);
     this.timeline = new Timeline({ firstRows });
     this.course = h("details", { class: "course", hidden: true }, h("summary", {}, "rollout timeline"), this.timeline.element);
     this.course.addEventListener("toggle", () => this.timeline.render());
@@ -163,13 +163,14 @@ export class PlacementView {
     this.objects = h("details", { class: "unfolding below" }, h("summary", {}, "Objects on a cluster"), this.clusters = h("ul", { class: "below-clusters" }),
       this.moreClusters = h("button", { type: "button", class: "more", onclick: () => { this.allClusters = true; this.showClusters(); } }));
     this.objects.addEventListener("toggle", () => this.showClusters());
+    this.digests = []; // of the removals that one action confirms
     this.below = new Map(); // cluster → the disclosure of its objects
     this.sections = new Sections(
       { decisions: this.decisions.element, release: this.release.element, objects: this.objects, yaml: this.yaml.element }, (name) => this.clusterBelow(name));
     this.tabs = new Tabs("Views of the placement", [["", "Overview"], ["graph", "Graph"]]);
     this.graph = new GraphView();
     this.makeWhatIf();
-    this.all = [this.tabs.element, this.graph.element, this.why, this.removals, this.runs, this.actions, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
+    this.all = [this.actions, this.tabs.element, this.graph.element, this.why, this.removals, this.runs, this.rollback, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
       h("section", { class: "part" }, h("h3", {}, "Next steps"), this.commands),
       h("section", { class: "part" }, h("h3", {}, "What if"), this.whatif.element),
       h("section", { class: "part unfoldings" }, h("h3", {}, "Details"), this.decisions.element, this.release.element, this.objects, this.yaml.element)];
@@ -262,6 +263,7 @@ export class PlacementView {
     this.placement = placement;
     if (isNew) {
       this.ref = placement.ref;
+      this.digests = [];
       for (const one of [this.decisions, this.release, this.yaml]) one.reset();
       this.objects.open = this.allClusters = false;
       this.below.clear();
@@ -295,7 +297,6 @@ export class PlacementView {
     this.why.hidden = !why;
     this.why.className = `callout ${tone(placement.state)}`;
     say(this.why, why);
-    showCommands(this.commands, ofPlacement(placement, run));
     this.offerWhatIf(placement, isNew);
     this.whatif.follow();
     this.showClusters();
@@ -306,8 +307,12 @@ export class PlacementView {
     const own = (runs ?? []).filter((run) => run.placement === placement.ref);
     this.runs.hidden = !own.length;
     if (isNews(this.runs, own.map((run) => [run.ref, run.state]))) this.runs.replaceChildren(...runLinks(own));
-    const undone = lastChange(own);
-    if (isNews(this.actions, [placement.ref, undone?.ref])) showActions(this.actions, undone ? [[undoOf(undone), `Undo the last change, ${undone.name}`]] : []);
+    const last = lastChange(own);
+    const refused = last ? noRollback(last) : "";
+    this.rollback.hidden = !refused;
+    say(this.rollback, refused);
+    showCommands(this.commands, [...ofPlacement(placement, run), ...(last?.canUndo ? [[`Roll back to snapshot ${last.undoTo}`, undoCommand(last)]] : [])]);
+    this.offerActions(placement, last);
     if (placement.timeline?.bands.some((band) => band.bars.length)) {
       this.course.hidden = false;
       this.timeline.update(placement.timeline);
@@ -341,12 +346,22 @@ export class PlacementView {
 
   showRemovals(removals) {
     this.removals.hidden = !removals.length;
+    this.digests = removals.map((one) => one.digest).filter(Boolean);
     if (isNews(this.removalList, removals.map((one) => [one.digest, one.objects, one.clusterCount, one.since, one.onMembers]))) this.removalList.replaceChildren(...removalRows(removals));
-    if (!isNews(this.confirmAll, [this.ref, removals.map((one) => one.digest)])) return;
-    const { kind, namespace, name } = this.placement;
-    const digests = removals.map((one) => one.digest).filter(Boolean);
-    const order = { action: "confirm", target: namespace ? { kind, namespace, name } : { kind, name }, digests };
-    showActions(this.confirmAll, digests.length && digests.length <= MOST_DIGESTS ? [[order, digests.length === 1 ? "Confirm the removal" : `Confirm all ${number(digests.length)} removals`]] : []);
+  }
+
+  /** The actions on the placement, above its tabs: confirm its removals, roll its last run back. */
+  offerActions(placement, last) {
+    const { digests } = this;
+    if (!isNews(this.actions, [placement.ref, digests, last?.ref, last?.undoTo])) return;
+    const { kind, namespace, name } = placement;
+    const out = [];
+    if (digests.length && digests.length <= MOST_DIGESTS) {
+      const order = { action: "confirm", target: namespace ? { kind, namespace, name } : { kind, name }, digests };
+      out.push([order, digests.length === 1 ? "Confirm the removal" : `Confirm all ${number(digests.length)} removals`]);
+    }
+    if (last?.canUndo) out.push([undoOf(last), `Roll back to snapshot ${last.undoTo}`]);
+    showActions(this.actions, out);
   }
 
   /** Show the explanation of the placement shown. */

@@ -8,7 +8,7 @@ import { flash, h, isNews, patchList, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
 import { besideRow, pillInRow, pillOf } from "./reference.js";
 import { hasAll, terms } from "./selection.js";
-import { call, called } from "./server.js";
+import { call, called, hasActions } from "./server.js";
 import { tone } from "./states.js";
 import { Timeline } from "./timeline.js";
 import { Toolbar, counted } from "./toolbar.js";
@@ -185,18 +185,29 @@ function answerButton(run, wait, action) {
 const STOPPABLE = new Set(["running", "waiting", "stuck"]);
 
 /** What may be done with a run as a whole. The server knows best, and explains a refusal. */
-function actionsOf(run, rollback) {
+function actionsOf(run) {
   const target = runTarget(run);
   const out = [];
   if (STOPPABLE.has(run.state)) out.push([{ action: "stop", target }, "Stop"]);
   if (run.state === "stopped" || (run.upgrade && run.state === "failed")) out.push([{ action: "resume", target }, "Resume"]);
-  if (!run.upgrade && !rollback && run.updated > 0 && (isOver(run) || run.state === "stopped")) out.push([undoOf(run), "Undo"]);
+  if (run.canUndo) out.push([undoOf(run), `Roll back to snapshot ${run.undoTo}`]);
   return out;
 }
 
 /** The action that rolls a staged update back. */
 export function undoOf(run) {
   return { action: "undo", target: runTarget(run) };
+}
+
+/** The command that rolls a staged update back. */
+export function undoCommand(run) {
+  return call(`undo ${run.name}${run.namespace ? ` -n ${run.namespace}` : ""}`);
+}
+
+/** Why a run that has ended, and has changed clusters, cannot be rolled back; empty if it can, or is rolled back already. */
+export function noRollback(run, rollback) {
+  const isMeant = !run.upgrade && !rollback && run.updated > 0 && (isOver(run) || run.state === "stopped");
+  return isMeant && run.undoRefused ? `Rollback unavailable: ${run.undoRefused}.` : "";
 }
 
 const runLink = (run) => h("a", { href: href("runs", run.ref) }, run.name);
@@ -209,10 +220,10 @@ function rollbackOf(run, runs) {
     && !(Date.parse(one.startedAt) < Date.parse(run.startedAt))); // an earlier run may have had the same name
 }
 
-/** The last run of a placement that has changed clusters and may be undone; `undefined`: there is none. */
+/** The last run of a placement that has changed clusters, and is neither in progress nor rolled back; `undefined`: there is none. */
 export function lastChange(own) {
-  const last = own.find((run) => run.updated > 0 && isOver(run) && run.state !== "failed");
-  return last && !rollbackOf(last, own) ? last : undefined;
+  const last = own.find((run) => run.updated > 0 && run.state !== "failed");
+  return last && (isOver(last) || last.state === "stopped") && !rollbackOf(last, own) ? last : undefined;
 }
 
 /** The panel of the selected run. */
@@ -222,6 +233,7 @@ export class RunView {
     this.why = h("p", { class: "callout", hidden: true });
     this.waits = h("ul", { class: "callout waits", hidden: true, "aria-label": "Pending waits of the run" });
     this.actions = h("p", { class: "actions", hidden: true });
+    this.rollback = h("p", { class: "quiet no-rollback", hidden: true }); // the command that rolls back, or why there is none
     this.timeline = new Timeline({ firstRows });
     this.quiet = h("p", { class: "quiet" }, "Loading the run…");
     this.entries = h("p", { class: "own-runs" });
@@ -244,7 +256,7 @@ export class RunView {
       this.timeline.element.hidden = true;
       this.quiet.hidden = false;
     }
-    if (isNews(this.body, "run")) this.body.replaceChildren(this.why, this.waits, this.actions, this.quiet, this.timeline.element, this.entries);
+    if (isNews(this.body, "run")) this.body.replaceChildren(this.why, this.waits, this.actions, this.rollback, this.quiet, this.timeline.element, this.entries);
     say(this.title, fullName(run));
     const rollback = rollbackOf(run, runs);
     this.drawSub(run, rollback, runs.find((one) => one.name === run.rollbackOf && folder(one) === folder(run)));
@@ -258,11 +270,20 @@ export class RunView {
     this.waits.hidden = !run.waits.length;
     this.waits.className = `callout waits ${run.waits.some((wait) => wait.command) ? "warn" : "busy"}`;
     if (isNews(this.waits, [run.ref, run.waits])) this.waits.replaceChildren(...run.waits.map((wait) => waiting(run, wait)));
-    if (isNews(this.actions, [run.ref, run.state, run.updated, run.endedAt, rollback?.ref])) showActions(this.actions, actionsOf(run, rollback));
+    if (isNews(this.actions, [run.ref, run.state, run.undoTo])) showActions(this.actions, actionsOf(run));
+    this.drawRollback(run, rollback);
     if (!run.timeline) return;
     this.quiet.hidden = true;
     this.timeline.element.hidden = false;
     this.timeline.update(run.timeline);
+  }
+
+  drawRollback(run, rollback) {
+    const refused = noRollback(run, rollback);
+    const isCommand = run.canUndo && !hasActions;
+    this.rollback.hidden = !refused && !isCommand;
+    if (!isNews(this.rollback, [run.ref, refused, isCommand && run.undoTo])) return;
+    this.rollback.replaceChildren(...(isCommand ? [`Roll back to snapshot ${run.undoTo}: `, command(undoCommand(run))] : [refused]));
   }
 
   drawSub(run, rollback, original) {

@@ -8,18 +8,20 @@ import { hasAll, terms } from "./selection.js";
 const MOST = 40;
 
 const VIEWS = [["Fleet", "fleet"], ["Placements", "placement"], ["Update runs", "runs"], ["Disruption budgets", "budgets"], ["Timeline", "timeline"], ["Reference", "reference"]];
+const ROLLBACK = "roll back rollback rollout undo"; // what other tools call it
 
-/** What can be found: `{ kind, name, note, to, words }`, in the order of its rank. */
+/** What can be found: `{ kind, name, note, to, also, words }`, in the order of its rank. */
 export function entries({ clusters, placements, runs, budgets, reference }) {
   const made = [
-    ...VIEWS.map(([name, view]) => ({ kind: "view", name, note: "", to: href(view) })),
+    ...(runs ?? []).filter((one) => one.canUndo).map((one) => ({ kind: "action", name: `Roll back ${one.ref}`, note: `to snapshot ${one.undoTo}`, to: href("runs", one.ref), also: ROLLBACK })),
+    ...VIEWS.map(([name, view]) => ({ kind: "view", name, note: "", to: href(view), also: view === "runs" ? ROLLBACK : "" })),
     ...(placements ?? []).map((one) => ({ kind: "placement", name: one.ref, note: one.state, to: href("placement", one.ref) })),
     ...(clusters ?? []).map((one) => ({ kind: "cluster", name: one.name, note: one.state, to: href("cluster", one.name) })),
     ...(runs ?? []).map((one) => ({ kind: "run", name: one.ref, note: one.state, to: href("runs", one.ref) })),
     ...(budgets?.pools ?? []).map((one) => ({ kind: "pool", name: one.pool, note: "", to: href("budgets", "", { q: one.pool }) })),
     ...(reference ?? []).map((one) => ({ kind: one.group, name: one.id, note: "", to: href("reference", encodeURIComponent(one.id)) })),
   ];
-  return made.map((one) => ({ ...one, words: `${one.kind} ${one.name} ${one.note}`.toLowerCase() }));
+  return made.map((one) => ({ ...one, words: `${one.kind} ${one.name} ${one.note} ${one.also ?? ""}`.toLowerCase() }));
 }
 
 /** Whether a key is typed into a field, where it is text. */

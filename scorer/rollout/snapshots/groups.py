@@ -89,6 +89,11 @@ def snapshot_groups(snapshots: Iterable[JsonObject]) -> list[SnapshotGroup]:
     return groups
 
 
+def retained_indices(snapshots: Iterable[JsonObject]) -> set[int]:
+    """Return the indexes of the resource snapshots of one placement that can be rolled out: those with a master."""
+    return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
+
+
 def _subindex(snapshot: JsonObject) -> int:
     text = annotation(snapshot, SUBINDEX_OF_RESOURCE_SNAPSHOT)
     return int(text) if text.isascii() and text.isdigit() else -1

@@ -3,7 +3,8 @@
 import pytest
 
 from scorer.api.family import PlacementRef
-from scorer.api.kinds import BINDING, PLACEMENT, STAGED_RUN
+from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN
+from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_INDEX, RESOURCE_INDEX, ROLLBACK_OF
 from tests.builders.binding import make_binding
 from tests.builders.condition import condition
 from tests.builders.placement import make_placement
@@ -88,6 +89,36 @@ def test_a_run_says_in_a_word_how_far_it_is_and_what_is_wrong(moment, state, sta
 
 def test_a_run_is_named_by_the_short_name_of_its_kind():
     assert (run_ref("web-3"), run_ref("web-3", "shop")) == ("csur/web-3", "sur/shop/web-3")
+
+
+def test_a_run_says_whether_undo_would_accept_it(cache):
+    """With the words of the command, until resource snapshots and other runs change the answer."""
+    runs = HubRuns(cache, lambda: MOMENTS.at("17:40"))
+
+    def listed(name):
+        (view,) = [view for view in runs.runs({STAGED_RUN})["items"] if view["name"] == name]
+        return view["canUndo"], view["undoTo"], view["undoRefused"]
+
+    def put_run(document, previous, version, **about):
+        annotations = {PREVIOUS_INDEX: previous, **about.pop("annotations", {})}
+        metadata = {**document["metadata"], "annotations": annotations, "resourceVersion": version, **about}
+        put(cache, STAGED_RUN, {**document, "metadata": metadata})
+
+    over = MOMENTS.succeeded(name="web-2")
+    put_run(over, "none", "1")
+    can, index, refusal = listed("web-2")
+    assert (can, index) == (False, "")
+    assert refusal.startswith("run web-2 cannot be undone: its clusters had no earlier resource snapshot than ")
+    put_run(over, "7", "2")
+    assert listed("web-2") == (True, "7", "")  # this server does not watch snapshots
+    snapshot = {"metadata": {"name": "web-7-snapshot", "labels": {PARENT_PLACEMENT: "web", RESOURCE_INDEX: "7"}}}
+    cache.of_kind(RESOURCE_SNAPSHOT).synced.set()
+    assert "snapshot 7, which no longer exists. No snapshots exist" in listed("web-2")[2]
+    put(cache, RESOURCE_SNAPSHOT, snapshot)
+    assert listed("web-2") == (True, "7", "")
+    put_run(MOMENTS.at_twelve(name="web-3"), "7", "3", annotations={ROLLBACK_OF: "web-2"})
+    assert listed("web-2") == (False, "", "run web-3 already undoes run web-2")
+    assert listed("web-3") == (False, "", "run web-3 is not finished (Running). Stop it first")
 
 
 def test_what_is_said_of_a_run_that_is_over_is_made_once_until_the_run_changes(cache):

@@ -20,10 +20,11 @@ from aiohttp import web
 from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, overview
+from scorer.staged_update.undo import UndoRecord
 from tests.webhook.page.fixture_clock import HTTP_DATE, NOW
 from tests.webhook.page.fixture_objects import made_object, tree_on
 from tests.webhook.page.fixture_runs import rolling, sample_runs
-from webhook.answers.update_runs import run_detail, run_view
+from webhook.answers.update_runs import run_detail, run_view, with_undo
 from webhook.endpoints.http.query_parameters import page_of
 from webhook.endpoints.http.responses import tagged
 from webhook.history.entry import EntryType, read_entry
@@ -739,7 +740,8 @@ class FixtureHub:
         return web.json_response(item | self.in_full)
 
     async def _runs(self, _: web.Request) -> web.Response:
-        return web.json_response({"items": [run_view(run, NOW) for run in self.runs]})
+        views = [(UndoRecord.of(run), run_view(run, NOW)) for run in self.runs]
+        return web.json_response({"items": with_undo(views, lambda _: {0})})
 
     async def _run(self, request: web.Request) -> web.Response:
         found = [run for run in self.runs if run_view(run, NOW)["ref"] == request.match_info["ref"]]

@@ -1,5 +1,6 @@
 """Actions on the page over a real hub: what a dialog shows, what it sends, and where the focus is."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 RUN = "ledger-1"
+ROLL_BACK = re.compile("^Roll back to snapshot 0$")
+NO_ROLLBACK = (
+    f"Rollback unavailable: run {RUN} cannot be undone: its clusters had no earlier resource snapshot than 0. "
+    "Existing snapshots: 0."
+)
 
 
 @asynccontextmanager
@@ -131,7 +137,8 @@ async def test_an_approval_is_shown_confirmed_and_followed(tmp_path, tabs):
         await expect(page.locator("#run-sub .pill")).to_have_text("succeeded")
         await page.keyboard.press("Enter")
         await expect(page.locator("#main")).to_be_focused()  # the button has gone with the wait
-        await expect(page.get_by_role("button", name=f"Undo {RUN}", exact=True)).to_be_visible()
+        await expect(page.get_by_role("button", name=ROLL_BACK)).to_have_count(0)
+        await expect(page.get_by_text(NO_ROLLBACK, exact=True)).to_be_visible()
         await expect(page.get_by_text("Actions are executed with your rights, after you confirm them.")).to_be_visible()
 
 
@@ -186,30 +193,26 @@ async def test_a_page_that_asks_nobody_asks_for_the_token_before_it_acts(tmp_pat
         await expect(dialog.get_by_role("status")).to_have_text("bergen uncordoned")
 
 
-async def test_on_a_placement_its_removals_are_confirmed_and_its_last_change_is_undone(tmp_path, tabs):
+async def test_on_a_placement_its_removals_are_confirmed_and_a_rollback_that_is_impossible_is_explained(tmp_path, tabs):
     async with (
         waiting_hub(tmp_path / "data") as up,
         opened(tabs, f"{up.https_url}/#placement/crp/ledger", token_of(up)) as page,
     ):
         dialog, status = page.get_by_role("dialog"), page.get_by_role("dialog").get_by_role("status")
         await expect(page.locator("#placement-panel .own-runs")).to_have_text(f"Update runs: {RUN} waiting")
-        undo = page.get_by_role("button", name=f"Undo the last change, {RUN}", exact=True)
-        await expect(undo).to_be_hidden()
-        request = await up.store.get(APPROVAL_REQUEST, Key(f"{RUN}-after-first"))
-        conditions = approved_conditions(request, "by the test", NOW)
-        await up.store.replace_status(APPROVAL_REQUEST, {**request, "status": {"conditions": conditions}})
-        await undo.click()
-        await expect(status).to_have_text(
-            f"run {RUN} cannot be undone: its clusters had no earlier resource snapshot than 0. Existing snapshots: 0"
-        )
-        await dialog.get_by_role("button", name="Cancel", exact=True).click()
-        await expect(undo).to_be_focused()
+        refusal = page.locator("#placement-panel").get_by_text(NO_ROLLBACK, exact=True)
+        await expect(refusal).to_be_hidden()
+        await approve(up, RUN)
+        await expect(refusal).to_be_visible()
+        await expect(page.get_by_role("button", name=ROLL_BACK)).to_have_count(0)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
         await up.store.create(KINDS["", "Namespace"], namespace)
         await up.store.create(PLACEMENT, make_placement("payments", pick_n(2)))
         assert await up.settled(PATIENCE / 1000)
         await up.store.delete(KINDS["", "Namespace"], Key("shop"))
         await page.goto(f"{up.https_url}/#placement/crp/payments")
+        await page.get_by_role("link", name="Graph", exact=True).click()
+        await expect(page.locator("#placement-panel .graph")).to_be_visible()
         await page.get_by_role("button", name="Confirm the removal", exact=True).click()
         await expect(dialog.get_by_role("heading")).to_have_text("Confirm removal of payments")
         await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("Removes Namespace shop")
@@ -229,24 +232,47 @@ async def approve(up: Up, run: str) -> None:
     assert await up.settled(PATIENCE / 1000)
 
 
+async def release(up: Up, run: str) -> None:
+    """Change the content of the placement, and start *run* with it, which waits for its approval."""
+    namespace = await up.store.get(KINDS["", "Namespace"], Key("ledger"))
+    namespace["metadata"]["labels"] = {**namespace["metadata"].get("labels", {}), "release": run}
+    await up.store.replace(KINDS["", "Namespace"], namespace)
+    assert await up.settled(PATIENCE / 1000)
+    first = await up.store.get(STAGED_RUN, Key(RUN))
+    spec = {name: first["spec"][name] for name in ("placementName", "stagedRolloutStrategyName", "state")}
+    head = {"apiVersion": STAGED_RUN.api_version, "kind": STAGED_RUN.kind, "metadata": {"name": run}}
+    await up.store.create(STAGED_RUN, {**head, "spec": spec})
+    assert await up.settled(PATIENCE / 1000)
+
+
 async def test_a_run_that_is_rolled_back_links_to_its_rollback_and_is_not_undone_again(tmp_path, tabs):
     second = "ledger-2"
     async with waiting_hub(tmp_path / "data") as up:
         await approve(up, RUN)
-        namespace = await up.store.get(KINDS["", "Namespace"], Key("ledger"))
-        namespace["metadata"]["labels"] = {**namespace["metadata"].get("labels", {}), "release": "2"}
-        await up.store.replace(KINDS["", "Namespace"], namespace)
-        assert await up.settled(PATIENCE / 1000)
-        first = await up.store.get(STAGED_RUN, Key(RUN))
-        spec = {name: first["spec"][name] for name in ("placementName", "stagedRolloutStrategyName", "state")}
-        head = {"apiVersion": STAGED_RUN.api_version, "kind": STAGED_RUN.kind, "metadata": {"name": second}}
-        await up.store.create(STAGED_RUN, {**head, "spec": spec})
-        assert await up.settled(PATIENCE / 1000)
+        await release(up, second)
         await approve(up, second)
-        async with opened(tabs, f"{up.https_url}/#runs/csur/{second}", token_of(up)) as page:
+        async with opened(tabs, f"{up.https_url}/#placement/crp/ledger", token_of(up)) as page:
             dialog, sub = page.get_by_role("dialog"), page.locator("#run-sub")
-            undo = page.get_by_role("button", name=f"Undo {second}", exact=True)
+            undo = page.get_by_role("button", name=ROLL_BACK)
+            await page.get_by_role("link", name="Graph", exact=True).click()
+            await expect(undo).to_be_visible()
+            for words in ("roll back", "rollback", "undo"):
+                await page.keyboard.press("Control+k")
+                await page.keyboard.type(words)
+                await expect(page.locator(".search-found [aria-selected=true]")).to_have_text(
+                    f"action Roll back csur/{second} to snapshot 0"
+                )
+                await page.keyboard.press("Enter")
+                await expect(page.locator("#run-title")).to_have_text(second)
+            await page.goto(f"{up.https_url}/#runs/csur/{RUN}")
+            await expect(page.locator("#run")).to_contain_text(
+                f"Rollback unavailable: run {RUN} is not the newest: the placement was changed since then by {second}"
+            )
+            await expect(undo).to_have_count(0)
+            await page.goto(f"{up.https_url}/#runs/csur/{second}")
             await undo.click()
+            await expect(dialog.get_by_role("heading")).to_have_text(f"Roll back {second}")
+            await expect(dialog.locator(".command")).to_have_text(f"harbormaster undo {second}")
             await dialog.get_by_role("button", name="Confirm", exact=True).click()
             await expect(dialog.get_by_role("status")).to_contain_text(f"run {second}-undo created")
             await dialog.get_by_role("button", name="Close", exact=True).click()

@@ -9,6 +9,7 @@ from scorer.api.kinds import Kind
 from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
 from scorer.api.unstructured.documents import name_of
 from scorer.api.unstructured.json_object import JsonObject
+from scorer.rollout.snapshots.groups import retained_indices
 from scorer.staged_update.orders import (
     RunOrder,
     approved_conditions,
@@ -16,7 +17,6 @@ from scorer.staged_update.orders import (
     parent_run,
 )
 from scorer.staged_update.phase import RunSituation, situation_of
-from webhook.actions.staged_updates import retained_indices
 from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.resource_arguments import object_names
