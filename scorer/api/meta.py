@@ -5,10 +5,11 @@ Models are frozen views and check only the shape: types, bounds, enum values. Ru
 model does not know.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self, cast
+from functools import cache
+from typing import Annotated, Any, Self, TypeVar, cast
 
 import orjson
 from pydantic import (
@@ -70,6 +71,22 @@ class ApiModel(BaseModel):
         if b":null" in text:
             text = dump_json(without_nulls(document))
         return cls.model_validate_json(text, by_alias=True, by_name=False)
+
+
+_Model = TypeVar("_Model", bound=ApiModel)
+
+
+def shared_default(model: type[_Model]) -> Callable[[], _Model]:
+    """Return the ``default_factory`` of a field with an object: one *model* with its defaults, for all readers.
+
+    ``default_factory=model`` would build a validator of *model*, although that of the whole kind contains it.
+    """
+
+    @cache
+    def default() -> _Model:
+        return cast(_Model, model.model_construct())  # the plugin of mypy types it as an ApiModel
+
+    return default
 
 
 def first_mistake(error: ValidationError) -> str:
@@ -192,4 +209,4 @@ class ApiObject(ApiModel):
     """Group and version of the kind, for example ``placement.kubernetes-fleet.io/v1beta1``."""
     kind: str = ""
     """Name of the kind."""
-    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
+    metadata: ObjectMeta = Field(default_factory=shared_default(ObjectMeta))

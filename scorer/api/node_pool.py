@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import Field, WithJsonSchema
 
 from scorer.api.conditions import Condition
-from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Name
+from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Name, shared_default
 from scorer.api.values.duration import LONGEST_DURATION, NEVER, parse_sum
 from scorer.api.values.int_or_percent import IntOrString
 from scorer.api.values.label_selector import LONGEST_LABEL_KEY, LONGEST_LABEL_VALUE
@@ -201,7 +201,7 @@ class NodeTemplateSpec(ApiModel):
 class NodeTemplate(ApiModel):
     """``spec.template``."""
 
-    metadata: NodeTemplateMetadata = Field(default_factory=NodeTemplateMetadata)
+    metadata: NodeTemplateMetadata = Field(default_factory=shared_default(NodeTemplateMetadata))
     """Labels and annotations of the nodes. Absent: none."""
     spec: NodeTemplateSpec
     """Properties of the nodes."""
@@ -252,7 +252,7 @@ class Disruption(ApiModel):
     """Minimum time without changes to the pods of a node before it may be consolidated, a duration such as ``30s`` or
     ``5m``, or Never."""
     budgets: tuple[Budget, ...] = Field(
-        default=(Budget(),),
+        default=(Budget.model_construct(),),
         max_length=MOST_BUDGETS,
         json_schema_extra={"default": [{"nodes": DEFAULT_BUDGET_NODES}]},
     )
@@ -269,7 +269,8 @@ class NodePoolSpec(ApiModel):
     template: NodeTemplate
     """Template of the pool's nodes."""
     disruption: Disruption = Field(
-        default_factory=Disruption, json_schema_extra={"default": {"consolidateAfter": DEFAULT_CONSOLIDATE_AFTER}}
+        default_factory=shared_default(Disruption),
+        json_schema_extra={"default": {"consolidateAfter": DEFAULT_CONSOLIDATE_AFTER}},
     )
     """Times at which nodes may be removed or replaced, and the number of concurrent disruptions."""
     limits: dict[str, ResourceAmount] = Field(default_factory=dict)
@@ -301,7 +302,7 @@ class NodePool(ApiObject):
 
     spec: NodePoolSpec
     """Properties of the pool's nodes, and limits on their disruption."""
-    status: NodePoolStatus = Field(default_factory=NodePoolStatus)
+    status: NodePoolStatus = Field(default_factory=shared_default(NodePoolStatus))
     """Present state of the pool, written by controllers."""
 
 

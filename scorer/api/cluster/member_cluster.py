@@ -14,7 +14,7 @@ from scorer.api.cluster.member_state import (
     MemberState,
 )
 from scorer.api.conditions import Condition, Conditions
-from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, ApiObject, Int32, Name, Time
+from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, ApiObject, Int32, Name, Time, shared_default
 from scorer.api.values.label_selector import LabelKey, LabelValue
 from scorer.api.values.quantity import WIRE_SCHEMA
 
@@ -127,7 +127,7 @@ class MemberClusterStatus(ApiModel):
     ContentApplied after the first trouble."""
     properties: dict[str, PropertyValue] = Field(default_factory=dict)
     """Properties that the agent reports, by name. Placements can select and sort by them."""
-    resource_usage: ResourceUsage = Field(default_factory=ResourceUsage)
+    resource_usage: ResourceUsage = Field(default_factory=shared_default(ResourceUsage))
     """Sums over the nodes of the member."""
     agent_status: tuple[AgentStatus, ...] = ()
     """Reports of the agents on the member, one entry per agent."""
@@ -142,7 +142,7 @@ class MemberCluster(ApiObject):
 
     spec: MemberClusterSpec
     """Identity of the member, and its settings."""
-    status: MemberClusterStatus = Field(default_factory=MemberClusterStatus)
+    status: MemberClusterStatus = Field(default_factory=shared_default(MemberClusterStatus))
     """Reports of the member's agents and conditions of the hub, written by harbormaster."""
 
 
@@ -175,5 +175,5 @@ class InternalMemberCluster(ApiObject):
 
     spec: InternalMemberClusterSpec
     """The hub's instructions for the member's agent."""
-    status: InternalMemberClusterStatus = Field(default_factory=InternalMemberClusterStatus)
+    status: InternalMemberClusterStatus = Field(default_factory=shared_default(InternalMemberClusterStatus))
     """Report of the member's agent."""

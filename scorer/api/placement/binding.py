@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
-from scorer.api.meta import ApiModel, ApiObject
+from scorer.api.meta import ApiModel, ApiObject, shared_default
 from scorer.api.names import PREVIOUS_BINDING_STATE, REMOVAL_PENDING
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.placement.snapshots import ClusterDecision
@@ -86,7 +86,7 @@ class ClusterResourceBinding(ApiObject):
 
     spec: BindingSpec
     """The decision for one member cluster and its desired content, written by the scheduler and the rollout."""
-    status: BindingStatus = Field(default_factory=BindingStatus)
+    status: BindingStatus = Field(default_factory=shared_default(BindingStatus))
     """Rollout state on this cluster, written by harbormaster."""
 
 

@@ -6,7 +6,7 @@ Source: placement-api.md 3.10.
 from pydantic import Field
 
 from scorer.api.conditions import Condition
-from scorer.api.meta import ApiModel, ApiObject
+from scorer.api.meta import ApiModel, ApiObject, shared_default
 from scorer.api.values.int_or_percent import LARGEST, PERCENTS, IntOrString
 
 
@@ -31,7 +31,7 @@ class ClusterResourcePlacementEviction(ApiObject):
 
     spec: EvictionSpec
     """The placement and the member cluster, immutable."""
-    status: EvictionStatus = Field(default_factory=EvictionStatus)
+    status: EvictionStatus = Field(default_factory=shared_default(EvictionStatus))
     """Outcome of the eviction, written by harbormaster."""
 
 

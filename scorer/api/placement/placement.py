@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from scorer.api.meta import ApiModel, ApiObject, Int32, Name
+from scorer.api.meta import ApiModel, ApiObject, Int32, Name, shared_default
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.placement.status import PlacementStatus
 from scorer.api.values.int_or_percent import LARGEST, PERCENTS, IntOrString
@@ -282,15 +282,12 @@ class PlacementSpec(ApiModel):
     Cannot be changed. No effect on a ResourcePlacement."""
 
 
-_NO_STATUS: Final = PlacementStatus()
-
-
 class ClusterResourcePlacement(ApiObject):
     """Places cluster-scoped objects, and namespaces with their content."""
 
     spec: PlacementSpec
     """Objects to place, member clusters, and rollout of changes."""
-    status: PlacementStatus = Field(default_factory=lambda: _NO_STATUS)
+    status: PlacementStatus = Field(default_factory=shared_default(PlacementStatus))
     """Selected objects, picked clusters, and rollout state, written by harbormaster."""
 
 

@@ -6,7 +6,16 @@ Source: placement-api.md 3.3 and 3.4; scheduling.md 1 and 17.
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
-from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, ApiObject, Base64Text, EmbeddedObject, Int32, Int64
+from scorer.api.meta import (
+    ALWAYS_WRITTEN,
+    ApiModel,
+    ApiObject,
+    Base64Text,
+    EmbeddedObject,
+    Int32,
+    Int64,
+    shared_default,
+)
 from scorer.api.placement.placement import PlacementPolicy
 
 
@@ -57,7 +66,7 @@ class ClusterSchedulingPolicySnapshot(ApiObject):
 
     spec: PolicySnapshotSpec
     """The policy of the placement at one time, immutable."""
-    status: PolicySnapshotStatus = Field(default_factory=PolicySnapshotStatus)
+    status: PolicySnapshotStatus = Field(default_factory=shared_default(PolicySnapshotStatus))
     """Decisions of the scheduler with this policy."""
 
 
@@ -84,7 +93,7 @@ class ClusterResourceSnapshot(ApiObject):
 
     spec: ResourceSnapshotSpec
     """Objects that the placement selected at one time, immutable."""
-    status: ResourceSnapshotStatus = Field(default_factory=ResourceSnapshotStatus)
+    status: ResourceSnapshotStatus = Field(default_factory=shared_default(ResourceSnapshotStatus))
     """Status of the snapshot."""
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
-from scorer.api.meta import ApiModel, ApiObject, Name, Time
+from scorer.api.meta import ApiModel, ApiObject, Name, Time, shared_default
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.placement.status import NamespacedName
 from scorer.api.values.duration import LONGEST_DURATION
@@ -178,7 +178,7 @@ class ClusterStagedUpdateRun(ApiObject):
 
     spec: UpdateRunSpec
     """Placement and strategy of the run. Only the state can be changed."""
-    status: UpdateRunStatus = Field(default_factory=UpdateRunStatus)
+    status: UpdateRunStatus = Field(default_factory=shared_default(UpdateRunStatus))
     """The plan fixed at initialization and its progress, written by harbormaster."""
 
 
@@ -208,7 +208,7 @@ class ClusterApprovalRequest(ApiObject):
 
     spec: ApprovalRequestSpec
     """The requesting stage and run, immutable."""
-    status: ApprovalRequestStatus = Field(default_factory=ApprovalRequestStatus)
+    status: ApprovalRequestStatus = Field(default_factory=shared_default(ApprovalRequestStatus))
     """The answer."""
 
 

@@ -6,7 +6,7 @@ Source: placement-api.md 3.6.
 from pydantic import Field
 
 from scorer.api.conditions import Condition
-from scorer.api.meta import ALWAYS_WRITTEN, AnyObject, ApiModel, ApiObject, EmbeddedObject, Int64, Time
+from scorer.api.meta import ALWAYS_WRITTEN, AnyObject, ApiModel, ApiObject, EmbeddedObject, Int64, Time, shared_default
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.placement.placement import ReportBackStrategy
 from scorer.api.placement.status import PatchDetail
@@ -22,7 +22,7 @@ class Workload(ApiModel):
 class WorkSpec(ApiModel):
     """``spec`` of a Work."""
 
-    workload: Workload = Field(default_factory=Workload)
+    workload: Workload = Field(default_factory=shared_default(Workload))
     """The objects to apply. Absent: none."""
     apply_strategy: ApplyStrategy | None = None
     """Apply strategy. Absent: the default of each field."""
@@ -111,9 +111,9 @@ class WorkStatus(ApiModel):
 class Work(ApiObject):
     """Objects for one member cluster. It is in that member's namespace on the hub."""
 
-    spec: WorkSpec = Field(default_factory=WorkSpec)
+    spec: WorkSpec = Field(default_factory=shared_default(WorkSpec))
     """The objects to apply on the member, and how. Absent: none."""
-    status: WorkStatus = Field(default_factory=WorkStatus)
+    status: WorkStatus = Field(default_factory=shared_default(WorkStatus))
     """Report of the member's agent about them."""
 
 
@@ -145,5 +145,5 @@ class AppliedWork(ApiObject):
 
     spec: AppliedWorkSpec
     """The Work that it represents."""
-    status: AppliedWorkStatus = Field(default_factory=AppliedWorkStatus)
+    status: AppliedWorkStatus = Field(default_factory=shared_default(AppliedWorkStatus))
     """Objects of the Work on the member, written by the agent."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
-from scorer.api.meta import ApiModel, ApiObject, Int32, Time
+from scorer.api.meta import ApiModel, ApiObject, Int32, Time, shared_default
 from scorer.api.upgrade.fields import Name
 from scorer.api.upgrade.strategy import MOST_GATES, GateType, ScheduledStart
 
@@ -85,5 +85,5 @@ class ClusterUpgradeGate(ApiObject):
 
     spec: UpgradeGateSpec
     """The waiting run, and the gate's kind, immutable."""
-    status: UpgradeGateStatus = Field(default_factory=UpgradeGateStatus)
+    status: UpgradeGateStatus = Field(default_factory=shared_default(UpgradeGateStatus))
     """Whether the gate has opened."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import Field
 
-from scorer.api.meta import ApiModel, ApiObject, Int32
+from scorer.api.meta import ApiModel, ApiObject, Int32, shared_default
 from scorer.api.upgrade.fields import UTC_OFFSET, LocalDate, ObservedStatus, TimeOfDay, UtcOffset, Weekday
 from scorer.api.values.label_selector import LabelSelector
 
@@ -129,5 +129,5 @@ class ClusterMaintenanceWindow(ApiObject):
 
     spec: MaintenanceWindowSpec
     """Opening times of the window, its members, and its upgrades."""
-    status: ObservedStatus = Field(default_factory=ObservedStatus)
+    status: ObservedStatus = Field(default_factory=shared_default(ObservedStatus))
     """Status of the window."""

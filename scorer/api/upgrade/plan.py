@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from scorer.api.meta import ApiModel, Int32, Int64, Time
+from scorer.api.meta import ApiModel, Int32, Int64, Time, shared_default
 
 
 class PlannedAction(StrEnum):
@@ -140,7 +140,7 @@ class UpgradePlan(ApiModel):
     """The members, waits and gates that the end of the run depends on, in order."""
     windows_missed: tuple[MissedWindow, ...] = ()
     """Members whose turn comes just after their window has closed."""
-    blast_radius: BlastRadius = Field(default_factory=BlastRadius)
+    blast_radius: BlastRadius = Field(default_factory=shared_default(BlastRadius))
     """Blast radius of each stage."""
     warnings: tuple[str, ...] = ()
     """Problems of the plan, as sentences."""

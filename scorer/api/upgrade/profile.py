@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
-from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Time
+from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Time, shared_default
 from scorer.api.upgrade.fields import StrategyReference, UpgradeError
 from scorer.api.values.label_selector import LabelSelector
 
@@ -121,5 +121,5 @@ class ClusterUpgradeProfile(ApiObject):
 
     spec: UpgradeProfileSpec
     """Versions to follow, members, and properties of the runs."""
-    status: UpgradeProfileStatus = Field(default_factory=UpgradeProfileStatus)
+    status: UpgradeProfileStatus = Field(default_factory=shared_default(UpgradeProfileStatus))
     """Effect of the last change to the catalog, written by harbormaster."""

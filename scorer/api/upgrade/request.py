@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import Field
 
-from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Time
+from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Time, shared_default
 from scorer.api.upgrade.fields import (
     MOST_NODE_IMAGES,
     KubernetesVersion,
@@ -118,5 +118,5 @@ class ClusterUpgradeRequest(ApiObject):
 
     spec: UpgradeRequestSpec
     """The upgrade and its member. Only ``cancelRequested`` is mutable."""
-    status: UpgradeRequestStatus = Field(default_factory=UpgradeRequestStatus)
+    status: UpgradeRequestStatus = Field(default_factory=shared_default(UpgradeRequestStatus))
     """Progress and result, written by the upgrader."""

@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
-from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, JsonObject, Time
+from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, JsonObject, Time, shared_default
 from scorer.api.upgrade.fields import (
     MOST_NODE_IMAGES,
     KubernetesVersion,
@@ -215,13 +215,15 @@ class UpgradeRunSpec(ApiModel):
     """Target of the upgrade."""
     skip_targets: tuple[SkipTarget, ...] = Field(default=(), max_length=MOST_SKIP_TARGETS)
     """Targets to skip. Each entry is executed once. Entries can be added, not removed. Absent: none."""
-    timeouts: Timeouts = Field(default_factory=Timeouts, json_schema_extra=_FILLED_IN)
+    timeouts: Timeouts = Field(default_factory=shared_default(Timeouts), json_schema_extra=_FILLED_IN)
     """Timeouts of the steps. Absent: the default of each field."""
-    version_policy: VersionPolicy = Field(default_factory=VersionPolicy, json_schema_extra=_FILLED_IN)
+    version_policy: VersionPolicy = Field(default_factory=shared_default(VersionPolicy), json_schema_extra=_FILLED_IN)
     """Handling of members that cannot be upgraded in their present state. Absent: the default of each field."""
-    window_policy: WindowPolicy = Field(default_factory=WindowPolicy, json_schema_extra=_FILLED_IN)
+    window_policy: WindowPolicy = Field(default_factory=shared_default(WindowPolicy), json_schema_extra=_FILLED_IN)
     """Use of the maintenance windows of members. Absent: the default of each field."""
-    placement_guard: PlacementGuard = Field(default_factory=PlacementGuard, json_schema_extra=_FILLED_IN)
+    placement_guard: PlacementGuard = Field(
+        default_factory=shared_default(PlacementGuard), json_schema_extra=_FILLED_IN
+    )
     """Whether placements are protected from losing too many clusters concurrently. Absent: no."""
     ttl_seconds_after_finished: Int32 | None = Field(default=None, ge=0)
     """Time to keep the finished run, in seconds. Absent: until a user deletes it."""
@@ -421,9 +423,9 @@ class UpgradeRunStatus(ApiModel):
         default="",
     )
     """Name of the strategy that was copied, empty if the run has its own."""
-    resolved: ResolvedVersions = Field(default_factory=ResolvedVersions)
+    resolved: ResolvedVersions = Field(default_factory=shared_default(ResolvedVersions))
     """The versions chosen at the start."""
-    counts: MemberCounts = Field(default_factory=MemberCounts)
+    counts: MemberCounts = Field(default_factory=shared_default(MemberCounts))
     """Number of members in each state."""
     failure_count: Int32 = 0
     """Number of members that failed."""
@@ -442,5 +444,5 @@ class ClusterUpgradeRun(ApiObject):
 
     spec: UpgradeRunSpec
     """Target, members and order of the upgrade."""
-    status: UpgradeRunStatus = Field(default_factory=UpgradeRunStatus)
+    status: UpgradeRunStatus = Field(default_factory=shared_default(UpgradeRunStatus))
     """The run's copy of the strategy, the chosen versions, and progress, written by harbormaster."""

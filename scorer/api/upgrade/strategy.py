@@ -13,7 +13,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from scorer.api.meta import ApiModel, ApiObject, Int32, JsonObject
+from scorer.api.meta import ApiModel, ApiObject, Int32, JsonObject, shared_default
 from scorer.api.upgrade.fields import UTC_OFFSET, Name, ObservedStatus, TimeOfDay, UtcOffset, Weekday
 from scorer.api.values.int_or_percent import LARGEST, IntOrString
 from scorer.api.values.label_selector import LabelSelector
@@ -138,5 +138,5 @@ class ClusterUpgradeStrategy(ApiObject):
 
     spec: StrategySpec
     """The stages, their groups, and what to wait for between them."""
-    status: ObservedStatus = Field(default_factory=ObservedStatus)
+    status: ObservedStatus = Field(default_factory=shared_default(ObservedStatus))
     """Conditions of the strategy, such as whether it is Valid."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from scorer.api.meta import ApiModel, ApiObject, Time
+from scorer.api.meta import ApiModel, ApiObject, Time, shared_default
 from scorer.api.upgrade.fields import ImageFamily, ImageVersion, KubernetesVersion, ObservedStatus
 
 DEFAULT_REGION: Final = "default"
@@ -104,5 +104,5 @@ class ClusterVersionCatalog(ApiObject):
 
     spec: VersionCatalogSpec
     """Versions and images by region. Several catalogs are merged."""
-    status: ObservedStatus = Field(default_factory=ObservedStatus)
+    status: ObservedStatus = Field(default_factory=shared_default(ObservedStatus))
     """Conditions of the catalog, such as whether it is Valid."""

@@ -204,7 +204,7 @@ class _Stage(_Strict):
         return self.object.check()
 
 
-_STAGES: Final = TypeAdapter(dict[str, _Stage])
+_STAGES: Final = TypeAdapter(dict[str, _Stage], config=ConfigDict(defer_build=True))
 
 
 def read_analysis(text: str, namespace: str) -> Mapping[str, Check]:

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
 from scorer.api.crd.models import MODELS
-from scorer.api.meta import ApiModel, Int32, Int64, ObjectMeta, dump_json, format_time, parse_time, without_nulls
+from scorer.api.meta import (
+    ApiModel,
+    Int32,
+    Int64,
+    ObjectMeta,
+    dump_json,
+    format_time,
+    parse_time,
+    shared_default,
+    without_nulls,
+)
 from scorer.api.placement.placement import (
     ClusterResourcePlacement,
     PlacementPolicy,
@@ -195,3 +205,17 @@ def test_instants_in_utc_share_one_time_zone_and_others_keep_theirs():
     assert meta.creation_timestamp.tzinfo is UTC
     assert meta.deletion_timestamp == datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)
     assert meta.deletion_timestamp.tzinfo is not UTC
+
+
+def test_the_default_of_an_absent_part_is_shared_and_builds_no_validator():
+    class Phases(ApiModel):
+        phase: str = "Pending"
+        names: tuple[str, ...] = ()
+
+    class Whole(ApiModel):
+        status: Phases = Field(default_factory=shared_default(Phases))
+
+    first, second = Whole.read({}), Whole.read({})
+    assert first.status is second.status
+    assert not Phases.__pydantic_complete__
+    assert (first.status, first.status.model_fields_set) == (Phases(), set())

@@ -123,6 +123,30 @@ def test_lint_of_strategies_does_not_load_the_evaluation_of_runs(tmp_path):
     assert not OF_RUNS & set(modules)
 
 
+BUILT = """
+import sys
+from contextlib import suppress
+from webhook.cli import main
+with suppress(SystemExit):
+    main(sys.argv[1:])
+from pydantic import BaseModel
+from scorer.staged_update.approval import analysis
+models = BaseModel.__subclasses__()
+for model in models:
+    models += model.__subclasses__()
+print(*(model.__name__ for model in models if model.__pydantic_complete__), analysis._STAGES.pydantic_complete)
+"""
+
+
+def test_lint_builds_no_validators_of_defaults(tmp_path):
+    (tmp_path / "all.yaml").write_text(f"{PLACEMENT}---{STRATEGIES}")
+    done = run(sys.executable, "-c", BUILT, "lint", "all.yaml", cwd=tmp_path)
+    *models, is_analysis_built = done.stdout.splitlines()[-1].split()
+    assert "ClusterUpgradeStrategy" in models, done.stderr
+    assert not [name for name in models if name.endswith("Status") or name in {"Budget", "ObjectMeta"}]
+    assert is_analysis_built == "False"
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_no_slow_library_is_loaded(ended, name):
     code, printed, modules = ended[name]

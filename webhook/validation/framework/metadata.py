@@ -16,7 +16,7 @@ from webhook.validation.framework.field import FieldError, FieldWarning, invalid
 from webhook.validation.framework.rule import deny, schema, warn
 
 METADATA: Final = FieldPath.of("metadata")
-_NO_META: Final = ObjectMeta()
+_NO_META: Final = ObjectMeta.model_construct()
 _API_SERVER: Final = "Kubernetes API server"
 
 METADATA_RULES: Final = (

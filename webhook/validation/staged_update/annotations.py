@@ -44,8 +44,11 @@ def validate_analysis(metadata: ObjectMeta, old: ObjectMeta | None, context: Con
 
 def validate_analysed_stages(metadata: ObjectMeta, spec: UpdateStrategySpec) -> Iterator[FieldError]:
     """Only stages that wait for an approval have an analysis (X-53)."""
+    text = metadata.annotations.get(ANALYSIS, "")
+    if not text:
+        return
     try:
-        checks = read_analysis(metadata.annotations.get(ANALYSIS) or "{}", metadata.namespace)
+        checks = read_analysis(text, metadata.namespace)
     except AnalysisError:
         return
     for problem in stage_problems(checks, spec.stages):
