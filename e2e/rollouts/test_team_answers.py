@@ -276,6 +276,10 @@ def test_the_commands_of_the_page_work_with_its_role(team, scene, tmp_path):
     tree = call("tree", PLACEMENT)
     assert "web" in tree.stdout
     assert "the tree omits works.placement.kubernetes-fleet.io: you may not list them" in tree.stderr
+    rendered = call("render", "--hub", "--placement", PLACEMENT)
+    assert (f"# {MEMBERS[0]}: {PLACEMENT}" in rendered.stdout, NOTE in rendered.stderr) == (True, True), rendered.output
+    assert "kind: Deployment" in rendered.stdout
+    call("render", "--hub", "--placement", f"rp/{ELSEWHERE}/theirs", code=1)
     status = called_with({}, "status", "-n", HOME, "--kubeconfig", str(team.kubeconfig))
     assert (status.exit_code in {0, 2}, status.stderr) == (True, ""), status.output
     assert status.stdout.startswith("1 placement: 1 ")
@@ -284,6 +288,10 @@ def test_the_commands_of_the_page_work_with_its_role(team, scene, tmp_path):
         shown_entries = call("history", *words)
         assert "ResourcePlacement kiosk/web" in shown_entries.stdout, shown_entries.output
         assert NOTE in shown_entries.stderr
+    assert "-n NAMESPACE" in call("removals", code=1).stderr, "the context has no namespace"
+    waiting = call("removals", "-n", HOME)
+    assert waiting.stdout.startswith("PLACEMENT")
+    assert "you may not list memberclusters.cluster.kubernetes-fleet.io" in waiting.stderr
 
 
 def test_the_error_names_what_is_missing(team, platform, server):

@@ -44,12 +44,14 @@ class PlacementContent:
         clusters: The content of each cluster, by its name. Clusters with the same content may share it.
         problem: Why the placement has no new content, for users. Empty: it has.
         uncertain: See `scorer.what_if.content.ContentToRollOut`.
+        overrides: The override snapshots that were applied on any cluster, by namespace and name. None: unknown.
     """
 
     placement: JsonObject
     clusters: Mapping[str, RenderedContent] = field(default_factory=dict)
     problem: str = ""
     uncertain: bool = False
+    overrides: Mapping[tuple[str, str], JsonObject | None] = field(default_factory=dict)
 
 
 Contents: TypeAlias = Mapping[ObjectKey, PlacementContent]
@@ -67,7 +69,9 @@ def present_contents(state: HubState, only: Collection[ObjectKey] | None = None)
     """
     renderer = _Renderer(state)
     return {
-        identity_of(placement): PlacementContent(placement, dict(renderer.present(placement)))
+        identity_of(placement): PlacementContent(
+            placement, dict(renderer.present(placement)), overrides=renderer.take_applied()
+        )
         for placement in state.placements
         if only is None or identity_of(placement) in only
     }
@@ -84,7 +88,7 @@ def future_contents(hub: Changed, only: Collection[ObjectKey] | None = None) -> 
     """
     renderer = _Renderer(hub.state)
     return {
-        identity_of(placement): renderer.future(placement, hub)
+        identity_of(placement): replace(renderer.future(placement, hub), overrides=renderer.take_applied())
         for placement in hub.state.placements
         if only is None or identity_of(placement) in only
     }
@@ -140,6 +144,12 @@ class _Renderer:
         self._state = state
         self._placeable = Placeable(state.kinds)
         self._overrides = state.override_snapshots_by_key
+        self._applied: dict[tuple[str, str], JsonObject | None] = {}
+
+    def take_applied(self) -> Mapping[tuple[str, str], JsonObject | None]:
+        """Return the override snapshots that were applied since the last call. See `PlacementContent`."""
+        applied, self._applied = self._applied, {}
+        return applied
 
     def present(self, placement: JsonObject) -> Iterator[tuple[str, RenderedContent]]:
         """Yield the present content of each cluster."""
@@ -203,6 +213,7 @@ class _Renderer:
             contents: Contents that were rendered before.
         """
         overrides = Overrides.of(spec_of(binding))
+        self._applied.update((key, self._overrides.get(key)) for key in overrides.keys)
         key = _content_key(binding, snapshots, present)
         if overrides == NO_OVERRIDES and key in contents:
             return contents[key]

@@ -21,11 +21,13 @@ EXPLANATIONS: Final = "explanations"
 HISTORIES: Final = "histories"
 PAST_DECISIONS: Final = "pastdecisions"
 PLACEMENT_PLANS: Final = "placementplans"
+RENDERINGS: Final = "renderings"
 RESOURCES: Final = {
     EXPLANATIONS: "Explanation",
     HISTORIES: "History",
     PAST_DECISIONS: "PastDecisions",
     PLACEMENT_PLANS: "PlacementPlan",
+    RENDERINGS: "Rendering",
 }
 """Kinds of the resources, by plural. Each can only be created, in a namespace."""
 

@@ -11,17 +11,19 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
 from typing_extensions import TypedDict
 
-from scorer.api.family import FAMILIES
+from scorer.api.family import FAMILIES, NAMESPACED
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, format_time
 from scorer.api.unstructured.secrets import hidden
 from scorer.api.values.answer import Instant, one_of
 from scorer.fleet import Fleet
 from scorer.rollout.object_size import ObjectIdentity, by_identity
+from scorer.rollout.overrides.application import LABEL_VARIABLE
 from scorer.rollout.views.rendering import RenderedContent, wave_in
 from scorer.rollout.works.plan import WorkCause
 from scorer.staged_update.views.content_diff import ChangeKind
@@ -93,9 +95,11 @@ class RenderedPlacement(TypedDict):
     name: str
     namespace: str
     message: str
-    """Why the placement keeps the objects that it has, such as an error in its selectors. Empty: it does not."""
+    """Why the placement keeps the objects that it has, such as an error in its selectors, or why they are hidden from
+    a team. Empty: it does not."""
     hidden: bool
-    """Whether the objects are omitted, because the caller may not list resource and override snapshots."""
+    """Whether the objects are omitted, because the caller may not list resource and override snapshots, or because an
+    answer about a namespace must not have them."""
     uncertain: bool
     """Whether the placement may select more objects than the answer has: its selectors change, but select the same of
     the known objects."""
@@ -172,7 +176,10 @@ def render(
         before = {identity: content for identity, content in before.items() if identity in audience.only}
     after = with_kept_objects(before, future_contents(changed, audience.only), changed)
     hidden = {family.placement.group_kind for family in FAMILIES if not audience.sees_objects(family)}
-    placements = compared_contents(before, after, judged.state.kinds, scope, hidden)
+    reserved = {
+        identity: reason for identity in {*before, *after} if (reason := _reserved(identity, before, after, audience))
+    }
+    placements = compared_contents(before, after, judged.state.kinds, scope, hidden, reserved)
     return {
         "placements": placements,
         "admission": judged.admission,
@@ -198,6 +205,7 @@ def compared_contents(
     kinds: Mapping[tuple[str, str], Kind],
     scope: RenderScope,
     hidden: Collection[tuple[str, str]] = (),
+    reserved: Mapping[ObjectKey, str] = MappingProxyType({}),
 ) -> list[RenderedPlacement]:
     """Compare the content of placements. Return the placements by namespace and name.
 
@@ -207,6 +215,7 @@ def compared_contents(
         kinds: The known kinds.
         scope: The requested part.
         hidden: The kinds of placements whose objects the caller may not see, by group and kind.
+        reserved: Placements whose objects the caller may not see, and why.
 
     Raises:
         ProposalError: The answer would be too large.
@@ -214,19 +223,41 @@ def compared_contents(
     room = _Room(LARGEST_ANSWER)
     identities = sorted(before.keys() | after.keys(), key=lambda identity: (identity.namespace, identity.name))
     return [
-        _bare(identity, hidden=True)
-        if identity[:2] in hidden
+        _bare(identity, reserved.get(identity, ""), hidden=True)
+        if identity[:2] in hidden or identity in reserved
         else _placement(identity, before.get(identity), after.get(identity), kinds, scope, room)
         for identity in identities
     ]
 
 
-def _bare(identity: ObjectKey, *, hidden: bool = False) -> RenderedPlacement:
+def _reserved(identity: ObjectKey, before: Contents, after: Contents, audience: Audience) -> str:
+    """Return why an answer about a namespace must not have the objects of a placement, or an empty text.
+
+    Rendered objects contain the values of overrides and, by variables, labels of members. The rights of a team to
+    neither follow from its rights to the placed objects.
+    """
+    if not audience.namespace:
+        return ""
+    contents = [content for content in (before.get(identity), after.get(identity)) if content]
+    overrides = {key: snapshot for content in contents for key, snapshot in content.overrides.items()}
+    if any(not namespace for namespace, _ in overrides):
+        return f"its objects have values of ClusterResourceOverrides. {_BY_PLATFORM}"
+    if overrides and NAMESPACED.override_snapshot not in audience.contents:
+        return f"its objects have values of ResourceOverrides, which you may not list. {_BY_PLATFORM}"
+    if any(snapshot and LABEL_VARIABLE in dump_json(snapshot).decode() for snapshot in overrides.values()):
+        return f"its overrides use labels of member clusters, which you may not read. {_BY_PLATFORM}"
+    return ""
+
+
+_BY_PLATFORM: Final = "Users with rights in the whole hub, such as the platform team, can render it"
+
+
+def _bare(identity: ObjectKey, message: str = "", *, hidden: bool = False) -> RenderedPlacement:
     """Return a placement without objects."""
     return {
         "name": identity.name,
         "namespace": identity.namespace,
-        "message": "",
+        "message": message,
         "hidden": hidden,
         "uncertain": False,
         "groups": [],

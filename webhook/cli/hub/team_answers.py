@@ -12,7 +12,7 @@ from typing import Final
 from scorer.api.family import PlacementRef
 from scorer.api.unstructured.documents import dicts_at, namespace_of
 from scorer.api.unstructured.json_object import JsonObject
-from webhook.access.front_proxy import EXPLANATIONS, GROUP, PAST_DECISIONS, PLACEMENT_PLANS, VERSION
+from webhook.access.front_proxy import EXPLANATIONS, GROUP, PAST_DECISIONS, PLACEMENT_PLANS, RENDERINGS, VERSION
 from webhook.cli.errors import complain
 from webhook.cli.hub.client import Client, HubRefusedError
 from webhook.kube.client.paths import ApiPath
@@ -60,11 +60,22 @@ class OwnOrTeamAnswers(OwnAnswers):
         try:
             return await super().plan(changes)
         except ReadForbiddenError as error:
-            namespaces = _namespaces(changes) or {self._client.namespace}
-            if len(namespaces) > 1:
-                reason = f"{error}. The server plans for one namespace at a time: {', '.join(sorted(namespaces))}"
-                raise NotReadableError(reason) from error
-            return await self._of_team(PLACEMENT_PLANS, min(namespaces), changes, error)
+            return await self._of_team(PLACEMENT_PLANS, self._namespace_of(changes, error), changes, error)
+
+    async def render(self, question: JsonObject) -> JsonObject:
+        """See `OwnAnswers.render`."""
+        try:
+            return await super().render(question)
+        except ReadForbiddenError as error:
+            return await self._of_team(RENDERINGS, self._namespace_of(question, error), question, error)
+
+    def _namespace_of(self, changes: JsonObject, error: NotReadableError) -> str:
+        """Return the namespace of changes, or that of the context. Raises `NotReadableError` if there are several."""
+        namespaces = _namespaces(changes) or {self._client.namespace}
+        if len(namespaces) > 1:
+            reason = f"{error}. The server plans for one namespace at a time: {', '.join(sorted(namespaces))}"
+            raise NotReadableError(reason) from error
+        return min(namespaces)
 
     async def _of_team(
         self, resource: str, namespace: str, question: JsonObject, error: NotReadableError

@@ -302,7 +302,7 @@ def _problems(document: JsonObject) -> Iterator[str]:
     for entry in document["placements"]:
         if entry["message"]:
             yield f"{reference(entry)}: {entry['message']}"
-        if entry["hidden"]:
+        elif entry["hidden"]:
             yield f"{reference(entry)}: you may not list resource snapshots and override snapshots of this kind"
         for failure in entry["failures"]:
             yield f"{reference(entry)} on {failure['cluster']}: {failure['message']}"

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from scorer.api.family import FAMILIES, FAMILY_OF
+from scorer.api.family import FAMILIES, FAMILY_OF, family_in
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.unstructured.documents import dicts_at, name_of, namespace_of
@@ -44,31 +45,54 @@ async def recorded(client: Client, placement: JsonObject) -> PlacementRemovals:
         dicts_at(await client.list(ResourcePath(kind, namespace), selector), "items")
         for kind in (family.resource_snapshot, family.binding)
     ]
-    members = {name_of(each): namespace_counts(each) for each in await _members(client)}
+    members = {name_of(each): namespace_counts(each) for each in await _members(client) or ()}
     return {
         "placement": ref,
         "removals": unconfirmed_removals(family, placement, snapshots, bindings, members.get, utc_now()),
     }
 
 
-async def _members(client: Client) -> Sequence[JsonObject]:
-    """Return all MemberClusters. Without the right to list them, all that they report is unknown."""
+async def _members(client: Client) -> Sequence[JsonObject] | None:
+    """Return all MemberClusters. None: unknown, the caller may not list them."""
     try:
         return dicts_at(await client.list(ResourcePath(MEMBER_CLUSTER)), "items")
     except HubRefusedError:
-        return ()
+        return None
 
 
-async def all_recorded(client: Client) -> list[PlacementRemovals]:
-    """Return the pending removals and the orphaned content on the hub, by placement."""
+class RecordedRemovals(NamedTuple):
+    """Pending removals and orphaned content.
+
+    Args:
+        placements: By placement.
+        unread: Kinds that the caller may not list, as ``plural.group``: all that they report is unknown.
+    """
+
+    placements: list[PlacementRemovals]
+    unread: tuple[str, ...]
+
+
+async def all_recorded(client: Client, namespace: str = "") -> RecordedRemovals:
+    """Return the pending removals and the orphaned content on the hub.
+
+    Args:
+        client: Client of the hub.
+        namespace: Only placements of this namespace. Other namespaces are not read. Empty: all placements.
+
+    Raises:
+        HubRefusedError: The caller may not list the placements.
+    """
     recorded_removals: list[PlacementRemovals] = []
-    for family in FAMILIES:
-        for placement in dicts_at(await client.list(ResourcePath(family.placement)), "items"):
+    for family in (family_in(namespace),) if namespace else FAMILIES:
+        place = ResourcePath(family.placement, namespace or None)
+        for placement in dicts_at(await client.list(place), "items"):
             kind = {"kind": family.placement.kind, "apiVersion": family.placement.api_version}
             recorded_removals.append(await recorded(client, {**placement, **kind}))
-    for ref, on_clusters in orphaned_content(await _members(client)).items():
-        recorded_removals.append({"placement": str(ref), "removals": [orphaned_removal(on_clusters, utc_now())]})
-    return recorded_removals
+    members = await _members(client)
+    for ref, on_clusters in orphaned_content(members or ()).items():
+        if namespace in ("", ref.namespace):
+            recorded_removals.append({"placement": str(ref), "removals": [orphaned_removal(on_clusters, utc_now())]})
+    return RecordedRemovals(recorded_removals, () if members is not None else (MEMBER_CLUSTER.resource,))
 
 
 async def would_remove(client: Client, place: ResourcePath) -> list[PendingGroup]:

@@ -9,24 +9,31 @@ import click
 from scorer.api.crd.table import format_age
 from scorer.rollout.confirmation.member_contents import describe_contents
 from scorer.rollout.views.removals import UnconfirmedRemoval
-from webhook.cli.hub.client import Client
-from webhook.cli.options.base import output_option, run
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.client import Client, HubRefusedError
+from webhook.cli.options.base import output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
-from webhook.cli.removals.effects import all_recorded
+from webhook.cli.removals.effects import RecordedRemovals, all_recorded
+from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN
 from webhook.cli.text.output import print_document, print_table
 from webhook.runtime.clock import utc_now
 
 HELP: Final = """List removals of content from members that await confirmation.
 
 The content remains on the members until the removal is confirmed (`harbormaster confirm PLACEMENT`). If the source is
-restored, no removal is pending anymore. Orphaned
-content, which remained when its namespace was deleted, has no digest: create its placement again, or delete the content
-on the members and then the annotation `harbormaster.dev/orphaned-content` from their MemberClusters.
+restored, no removal is pending anymore. Orphaned content, which remained when its namespace was deleted, has no digest:
+create its placement again, or delete the content on the members and then the annotation
+`harbormaster.dev/orphaned-content` from their MemberClusters.
+
+With -n, only that namespace is read, so rights in the namespace are enough. If you may not list the placements of all
+namespaces, the default is the namespace of the context. Orphaned content and the counts on members need the right to
+list MemberClusters. A message on standard error says what is missing.
 
 \b
 Examples:
   harbormaster removals
+  harbormaster removals -n team-a
   harbormaster removals --older-than 7d
   harbormaster removals -o json
 
@@ -38,7 +45,7 @@ Examples:
 \b
 Exit codes:
   0  shown (even if nothing is pending or orphaned)
-  1  an unreachable hub
+  1  an unreachable hub, or no right to list placements
 """
 HEADERS: Final = ("PLACEMENT", "AGE", "DIGEST", "OBJECTS", "CLUSTERS", "EFFECT", "ON MEMBERS")
 
@@ -61,16 +68,47 @@ class _Age(Duration):
     default="0s",
     help="Show only removals that have been pending for at least this long, such as 7d, or for an unknown time.",
 )
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NS",
+    shell_complete=tab("namespaces"),
+    help="Show only removals of this namespace.  [default: all]",
+)
 @output_option("table", "json", "yaml")
 @hub_options
-def command(older_than: timedelta, output: str, hub: HubOptions) -> int:
+def command(older_than: timedelta, namespace: str, output: str, hub: HubOptions) -> int:
     """Show pending removals."""
-    return run(_removals(hub, older_than, output))
+    return run(_removals(hub, namespace, older_than, output))
 
 
-async def _removals(hub: HubOptions, older_than: timedelta, output: str) -> int:
+async def _recorded(client: Client, namespace: str) -> RecordedRemovals:
+    """Return the removals of *namespace*, or of all. Without rights to all, return those of the context's namespace.
+
+    Raises:
+        UserError: The caller may list the placements of neither.
+    """
+    try:
+        return await all_recorded(client, namespace)
+    except HubRefusedError as error:
+        if error.code != FORBIDDEN or namespace:
+            raise
+        home = client.namespace
+        try:
+            recorded = await all_recorded(client, home)
+        except HubRefusedError:
+            raise UserError(f"{error.message}. With rights in one namespace only, name it: -n NAMESPACE") from error
+        complain(f"note: only removals of namespace {home}: {error.message}")
+        return recorded
+
+
+async def _removals(hub: HubOptions, namespace: str, older_than: timedelta, output: str) -> int:
     async with Client(hub.find()) as client:
-        recorded_removals = await all_recorded(client)
+        recorded_removals, unread = await _recorded(client, namespace)
+    if unread:
+        missing = ", ".join(unread)
+        complain(f"note: not including orphaned content and counts on members: you may not list {missing}")
     seconds = older_than.total_seconds()
     pending = [
         (each["placement"], removal)

@@ -9,13 +9,22 @@ Source: docs/specifications/serving.md 3.6.
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from aiohttp import web
 
-from scorer.api.family import PlacementRef, UnknownObjectError, unknown_placement
-from scorer.api.kinds import OUR_KINDS, SECRET, Kind
+from scorer.api.family import NAMESPACED, PlacementRef, UnknownObjectError, unknown_placement
+from scorer.api.kinds import NAMESPACED_OVERRIDE, OUR_KINDS, SECRET, Kind
 from scorer.api.values.quoting import quote
-from webhook.access.front_proxy import EXPLANATIONS, GROUP, HISTORIES, PAST_DECISIONS, PLACEMENT_PLANS, VERSION
+from webhook.access.front_proxy import (
+    EXPLANATIONS,
+    GROUP,
+    HISTORIES,
+    PAST_DECISIONS,
+    PLACEMENT_PLANS,
+    RENDERINGS,
+    VERSION,
+)
 from webhook.admission.limited import compared_kinds, shown_with
 from webhook.answers.proposal import CONTENT_SNAPSHOTS, SHOWN_KINDS, Audience, Proposal
 from webhook.answers.proposed_objects import kinds_named
@@ -29,10 +38,12 @@ from webhook.endpoints.http.request_models import PlacementModel
 from webhook.endpoints.http.responses import AggregatedResource, unstored
 from webhook.endpoints.scheduling.plan_request import (
     PlanModel,
+    RenderModel,
     plan_problems,
     read_proposal,
     requested_placements,
     requested_runs,
+    requested_scope,
 )
 from webhook.endpoints.scheduling.request_bodies import ExplainModel
 from webhook.history.service import HistoryService
@@ -69,6 +80,20 @@ def add_routes(api: Api, history: HistoryService) -> None:
             document = await api.answers.planner.plan(proposal, caller_of(request), audience)
         return unstored(document)
 
+    async def render(request: web.Request) -> web.Response:
+        body, namespace = await api.read(request, RenderModel), request.match_info["namespace"]
+        hub_kinds = api.answers.admission().kinds
+        proposal = read_proposal(body, hub_kinds)
+        if mistakes := list(outside(body, proposal, namespace, hub_kinds)):
+            raise ProblemError.of_mistakes(mistakes)
+        audience = await _audience(api, request, body, proposal, namespace)
+        # Snapshots of an override have its values, so the right to list overrides is enough.
+        if NAMESPACED_OVERRIDE in await _readable(api, request, {NAMESPACED_OVERRIDE}, namespace):
+            audience = replace(audience, contents={*audience.contents, NAMESPACED.override_snapshot})
+        with plan_problems():
+            document = await api.answers.planner.render(proposal, caller_of(request), audience, requested_scope(body))
+        return unstored(document)
+
     async def past_events(request: web.Request) -> web.Response:
         body, namespace = await api.read(request, HistoryModel), request.match_info["namespace"]
         readable = await _readable(api, request, OUR_KINDS, namespace)
@@ -84,6 +109,7 @@ def add_routes(api: Api, history: HistoryService) -> None:
         HISTORIES: past_events,
         PAST_DECISIONS: past_decisions,
         PLACEMENT_PLANS: plan,
+        RENDERINGS: render,
     }
     for resource, handler in handlers.items():
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{{namespace}}/{resource}"
@@ -114,7 +140,9 @@ async def _readable(api: Api, request: web.Request, kinds: Iterable[Kind], names
     return await api.readable_kinds(request, {kind for kind in kinds if kind.namespaced}, namespace)
 
 
-async def _audience(api: Api, request: web.Request, body: PlanModel, proposal: Proposal, namespace: str) -> Audience:
+async def _audience(
+    api: Api, request: web.Request, body: PlanModel | RenderModel, proposal: Proposal, namespace: str
+) -> Audience:
     hub_kinds = api.answers.admission().kinds
     compared = compared_kinds((item.document for item in proposal.objects), hub_kinds)
     compared |= {item.kind for item in proposal.objects}
@@ -124,7 +152,7 @@ async def _audience(api: Api, request: web.Request, body: PlanModel, proposal: P
     return Audience(
         kinds=await _readable(api, request, SHOWN_KINDS, namespace),
         only=requested_placements(body),
-        runs=requested_runs(body),
+        runs=requested_runs(body) if isinstance(body, PlanModel) else (),
         contents=await _readable(api, request, CONTENT_SNAPSHOTS, namespace),
         compared={kind.group_kind for kind in comparable},
         selected={kind.group_kind for kind in selected},
@@ -132,7 +160,9 @@ async def _audience(api: Api, request: web.Request, body: PlanModel, proposal: P
     )
 
 
-def outside(body: PlanModel, proposal: Proposal, namespace: str, hub_kinds: HubKinds) -> Iterator[Mistake]:
+def outside(
+    body: PlanModel | RenderModel, proposal: Proposal, namespace: str, hub_kinds: HubKinds
+) -> Iterator[Mistake]:
     """Yield the parts of a proposal that are not in *namespace*."""
     for at, item in enumerate(proposal.objects):
         name = quote(item.identity.name)
@@ -148,6 +178,8 @@ def outside(body: PlanModel, proposal: Proposal, namespace: str, hub_kinds: HubK
     for at, ref in enumerate(body.placements or ()):
         if ref.namespace != namespace:
             yield _elsewhere(f"/placements/{at}", ref.kind, quote(ref.name), ref.namespace, namespace)
+    if isinstance(body, RenderModel):
+        return
     for at, run in enumerate(body.runs or ()):
         if run.namespace != namespace:
             yield _elsewhere(f"/runs/{at}", "staged update run", quote(run.name), run.namespace, namespace)

@@ -40,7 +40,33 @@ ENTRY = {
     "reason": "ClustersPicked",
     "message": "picked bravelion",
 }
-ANSWERS = {"placementplans": PLAN, "histories": {"items": [ENTRY], "more": True, "unreadable": 0, "kept": True}}
+RENDER = {
+    "placements": [
+        {
+            "name": "web",
+            "namespace": "kiosk",
+            "message": "its objects have values of ClusterResourceOverrides. Ask the platform team",
+            "hidden": True,
+            "uncertain": False,
+            "groups": [],
+            "failures": [],
+            "unknown": [],
+        }
+    ],
+    "admission": [],
+    "complete": True,
+    "notJudged": [],
+    "hidden": [],
+    "unread": [],
+    "assumed": [],
+    "evaluatedAt": "2026-03-01T10:00:00Z",
+    "fleetRevision": "1",
+}
+ANSWERS = {
+    "placementplans": PLAN,
+    "renderings": RENDER,
+    "histories": {"items": [ENTRY], "more": True, "unreadable": 0, "kept": True},
+}
 
 
 def refusal(code, reason, group="cluster.kubernetes-fleet.io", message="no"):
@@ -123,6 +149,16 @@ async def test_a_plan_of_two_namespaces_cannot_be_asked_for(call, tmp_path):
     done = await call(hub, "plan", "-f", placement(tmp_path), "-f", placement(tmp_path, "other"))
     assert (done.exit_code, hub.questions) == (1, [])
     assert "The server plans for one namespace at a time: kiosk, other" in done.stderr
+
+
+async def test_a_rendering_is_asked_for_the_namespace_of_its_placements(call):
+    hub = Hub(served)
+    done = await call(hub, "render", "--hub", "--placement", "rp/other/web", "-o", "diff")
+    ((namespace, resource, question),) = hub.questions
+    assert (namespace, resource, question["placements"][0]["name"]) == ("other", "renderings", "web")
+    assert "note: answered by harbormaster serve for namespace other" in done.stderr
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert (done.exit_code, errors) == (1, [f"error: rp/kiosk/web: {RENDER['placements'][0]['message']}"])
 
 
 async def test_the_history_is_that_of_the_namespace(call):
@@ -228,6 +264,26 @@ async def test_the_status_of_a_namespace_names_what_it_omits(call):
         "note: not including approvalrequests.placement.kubernetes-fleet.io, "
         "resourcebindings.placement.kubernetes-fleet.io, which you may not read"
     )
+
+
+async def test_rights_in_one_namespace_are_enough_for_its_removals(call):
+    hub, rights = Hub(served), Rights("resourceplacements", "resourcesnapshots", "resourcebindings")
+    rights.documents = {"resourceplacements": [WEB]}
+    hub.read = rights.read
+    done = await call(hub, "removals", "-n", "kiosk")
+    assert (done.exit_code, done.stdout.split()[0]) == (0, "PLACEMENT"), done.output
+    assert "not including orphaned content and counts on members: you may not list memberclusters" in done.stderr
+    default = await call(hub, "removals")
+    assert (default.exit_code, default.stdout) == (0, done.stdout)
+    assert "note: only removals of namespace kiosk: cannot list " in default.stderr
+    elsewhere = await call(hub, "removals", "-n", "other")
+    assert (elsewhere.exit_code, elsewhere.stdout) == (1, "")
+
+
+async def test_removals_without_any_right_name_the_option(call):
+    done = await call(Hub(served), "removals")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "With rights in one namespace only, name it: -n NAMESPACE" in done.stderr
 
 
 async def test_a_status_without_the_right_to_list_placements_is_an_error(call):

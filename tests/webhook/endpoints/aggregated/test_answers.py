@@ -13,11 +13,12 @@ from certs.client_authorities import AuthorityFile
 from e2e.controlplane.client_certificate import issue_client_certificate
 from scorer.api.kinds import NAMESPACED_OVERRIDE, OVERRIDE, OVERRIDE_SNAPSHOT, RESOURCE_PLACEMENT
 from tests.builders.placement import make_placement
+from tests.waiting import until
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n, running
 from tests.webhook.endpoints.asking import assert_status
 from tests.webhook.endpoints.world_server import serving
 from tests.webhook.services import Unread
-from webhook.access.front_proxy import FrontProxy
+from webhook.access.front_proxy import RESOURCES, FrontProxy
 from webhook.access.rights import Access
 from webhook.history.entry import EntryType, InvolvedObject
 from webhook.history.record import RecordSource
@@ -168,6 +169,38 @@ async def test_a_team_plans_a_change_of_its_content(serve):
         assert [each["changed"] for each in same["placements"]] == [False]
 
 
+async def test_a_team_renders_its_placement(serve):
+    async with serve(Team("dock", without=("resourceoverridesnapshots",))) as ask:
+        answer = await ask("renderings", "dock", objects=[make_config_map("rates", "dock", value="9")])
+        (entry,) = answer.json["placements"]
+        assert (entry["namespace"], entry["hidden"], entry["message"]) == ("dock", False, "")
+        (group,) = entry["groups"]
+        assert group["objects"][0]["manifest"]["data"] == {"value": "9", "patched": PATCHED}, (
+            "a team may list overrides"
+        )
+        assert b"shop" not in answer.body
+        assert b"spread" not in answer.body
+
+
+async def test_values_of_overrides_that_the_team_may_not_list_are_hidden(serve):
+    async with serve(Team("dock", without=("resourceoverrides",))) as ask:
+        answer = await ask("renderings", "dock", unchanged=True)
+        (entry,) = answer.json["placements"]
+        assert (entry["hidden"], entry["groups"], PATCHED.encode() in answer.body) == (True, [], False)
+        assert "values of ResourceOverrides, which you may not list. Users with rights in the whole" in entry["message"]
+
+
+async def test_labels_of_members_are_not_revealed_by_a_variable(serve):
+    probe = override("platform", NAMESPACED_OVERRIDE, "dock", {"name": "web", "scope": "Namespaced"})
+    (rule,) = probe["spec"]["policy"]["overrideRules"]
+    rule["jsonPatchOverrides"][0] |= {"path": "/data/probe", "value": "${MEMBER-CLUSTER-LABEL-KEY-env}"}
+    async with serve(Team("dock")) as ask:
+        answer = await ask("renderings", "dock", objects=[probe])
+        (entry,) = answer.json["placements"]
+        assert (entry["hidden"], entry["groups"]) == (True, []), answer.json["admission"]
+        assert "labels of member clusters" in entry["message"]
+
+
 async def test_an_override_of_the_platform_decides_without_being_shown(world, serve):
     """Without it, the plan would show a rollout that takes it back."""
     await world.add(override("wide", OVERRIDE, "", {"name": "web", "scope": "Namespaced"}))
@@ -178,6 +211,27 @@ async def test_an_override_of_the_platform_decides_without_being_shown(world, se
         assert [each["changed"] for each in answer.json["placements"]] == [False]
         assert b"wide" not in answer.body
         assert PATCHED.encode() not in answer.body
+    namespace = override("of-the-namespace", OVERRIDE, "", {"name": "web", "scope": "Namespaced"})
+    del namespace["spec"]["placement"]  # of any placement
+    del namespace["spec"]["resourceSelectors"]
+    namespace["spec"]["clusterResourceSelectors"] = [
+        {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
+    ]
+    (rule,) = namespace["spec"]["policy"]["overrideRules"]  # fits the Namespace and the ConfigMap in it
+    rule["jsonPatchOverrides"][0] |= {"path": "/metadata/annotations", "value": {"example.com/patched": PATCHED}}
+    await world.add(namespace)
+    async with serve(Team("shop", more={("list", "clusterresourceoverridesnapshots")})) as ask:
+        answers = []
+
+        async def hidden():
+            answers[:] = [await ask("renderings", unchanged=True)]
+            return answers[0].status == 200 and answers[0].json["placements"][0]["hidden"]
+
+        await until(hidden)
+        (answer,) = answers
+        (entry,) = answer.json["placements"]
+        assert (entry["groups"], PATCHED.encode() in answer.body) == ([], False)
+        assert "values of ClusterResourceOverrides. Users with rights in the whole hub" in entry["message"]
 
 
 FOREIGN = [
@@ -229,6 +283,14 @@ async def test_a_plan_about_anything_else_is_refused_and_names_it(serve, body, n
         assert_status(answer, 422, "Invalid")
         assert named in answer.json["message"]
         assert answer.json["errors"][0]["detail"] == answer.json["message"].partition(": ")[2]
+
+
+@pytest.mark.parametrize(("body", "named"), [each for each in FOREIGN if each.id not in {"run", "drained"}])
+async def test_a_rendering_of_anything_else_is_refused_and_names_it(serve, body, named):
+    async with serve(Team("shop", "dock", "")) as ask:
+        answer = await ask("renderings", **body)
+        assert_status(answer, 422, "Invalid")
+        assert named in answer.json["message"]
 
 
 async def test_no_answer_has_objects_of_another_namespace(serve):
@@ -303,7 +365,7 @@ async def test_placements_elsewhere_do_not_exist(serve, resource):
 
 async def test_the_namespace_of_the_path_decides(serve):
     async with serve(Team("shop")) as ask:
-        for resource in ("explanations", "pastdecisions", "placementplans", "histories"):
+        for resource in RESOURCES:
             assert_status(await ask(resource, "dock"), 403, "Forbidden")
 
 

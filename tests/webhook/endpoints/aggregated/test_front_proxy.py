@@ -263,6 +263,7 @@ async def test_discovery(launch, authorities, known):
                 "histories",
                 "pastdecisions",
                 "placementplans",
+                "renderings",
             }
             assert all(each["verbs"] == ["create"] and each["namespaced"] for each in listed["resources"])
             for method in ("GET", "DELETE", "PUT", "PATCH"):
