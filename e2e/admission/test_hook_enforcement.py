@@ -49,7 +49,10 @@ def test_hooks_that_are_opened_or_taken_away_are_reported(bare_hub, replica):
     """After a restart, too, when the cache of the replica has never held what is missing."""
     wait_until("both are well", lambda: differs(replica, 1, 1))
     open_hooks(replica)
-    wait_until("open hooks are reported", lambda: untold(bare_hub, "WebhooksFailOpen", "is Ignore, not Fail"))
+    wait_until(
+        "open hooks are reported",
+        lambda: untold(bare_hub, "WebhooksFailOpen", "with failurePolicy Ignore instead of Fail"),
+    )
     wait_until("the metric follows", lambda: differs(replica, 0, 1))
     register(replica)
     wait_until("their end is reported", lambda: untold(bare_hub, "WebhooksEnforced", "is correct again"))

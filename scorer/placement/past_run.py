@@ -25,7 +25,7 @@ from scorer.placement.record import reason_category
 MOST_SHOWN: Final = 10
 """Maximum number of listed differences of one kind."""
 
-_TOTALS: Final = re.compile(r"; [0-9]+ of [0-9]+ do not qualify: ((?:[0-9]+ [A-Za-z]+(?:, )?)+)$", re.ASCII)
+_TOTALS: Final = re.compile(r"; [0-9]+ of [0-9]+ do(?:es)? not qualify: ((?:[0-9]+ [A-Za-z]+(?:, )?)+)$", re.ASCII)
 
 
 class RecordedClusterDecision(NamedTuple):

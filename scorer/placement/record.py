@@ -109,7 +109,9 @@ def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str,
     desired, counts = schedule.request.wanted or 0, unselected_counts(schedule)
     evaluated_count = desired if schedule.missed else len(schedule.fleet)  # PickFixed judges the listed names only
     reason = ", ".join(f"{count} {category}" for category, count in counts.items())
-    turned_away = f"; {sum(counts.values())} of {evaluated_count} do not qualify: {reason}" if counts else ""
+    unfit_count = sum(counts.values())
+    verb = "does" if unfit_count == 1 else "do"
+    turned_away = f"; {unfit_count} of {evaluated_count} {verb} not qualify: {reason}" if counts else ""
     return FALSE, UNFULFILLED, f"found {schedule.selected_count} of {_clusters(desired)} needed{turned_away}"
 
 

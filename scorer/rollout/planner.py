@@ -24,6 +24,7 @@ from scorer.api.placement.placement import (
     StrategyType,
 )
 from scorer.api.values.int_or_percent import scaled_up
+from scorer.api.values.quoting import format_share
 from scorer.rollout.bindings import (
     NO_OVERRIDES,
     BindingView,
@@ -276,7 +277,7 @@ def blocked_reason(plan: RolloutPlan, binding: BindingView) -> str:
     room = f"{max(0, budget.max_to_remove)} may be updated or removed now"
     if binding.state is BindingState.SCHEDULED:
         room = f"{max(0, budget.max_to_add)} may be added now"
-    message = f"waiting: {budget.ready} of {budget.target} clusters are ready, so {room}"
+    message = f"waiting: {format_share(budget.ready, budget.target, 'cluster')} ready, so {room}"
     if first := (*plan.update, *plan.bind, *plan.remove):
         return f"{message}; {_clusters(first)} first"
     return f"{message}; not ready: {_clusters(plan.unready)}" if plan.unready else message

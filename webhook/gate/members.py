@@ -28,7 +28,7 @@ from scorer.api.placement.staged_update import ClusterStagedUpdateRun
 from scorer.api.unstructured.documents import annotation, is_deleting, spec_of
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.api.values.name_grammar import label_value_error
-from scorer.api.values.quoting import format_count
+from scorer.api.values.quoting import format_count, format_share
 from scorer.member_gate.answer import RETRY_INTERVAL, MemberAnswer, MemberDetail, MemberReason
 from scorer.member_gate.holds import Hold, MemberDisruption, reservation_hold, staged_update_holds, waits_for
 from scorer.reservations import ROLLOUT, Reservation, UnreadableReservationsError, held_nodes
@@ -388,8 +388,8 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
     if among(plan.blocked) or among(plan.deferred_removals):
         first = ", and other clusters come first" if plan.update or plan.bind or plan.remove else ""
         message = (
-            f"{budget.ready} of {budget.target} clusters of {ref} are ready, so {detail['mayBeTakenAway']} may be "
-            f"updated or removed, and {detail['mayBeAdded']} added{first}"
+            f"{ref}: {format_share(budget.ready, budget.target, 'cluster')} ready, so {detail['mayBeTakenAway']} may "
+            f"be updated or removed, and {detail['mayBeAdded']} added{first}"
         )
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail, after)
     if plan.action is Action.NO_SNAPSHOT:

@@ -39,7 +39,7 @@ class NodeGateService:
                 f"node pools may not be read: {reason}. To allow it, {NODE_POOLS.advice}", ASK_AGAIN_SECONDS
             )
         if not self._nodes.synced:
-            raise NotReadyError("node pools and reservations are not known yet", 1)
+            raise NotReadyError("node pools and reservations have not been read yet", 1)
 
     async def answer(self, questions: Sequence[NodeGateQuestion], claimant: Claimant) -> tuple[NodeGateAnswer, ...]:
         """Return for each question whether its nodes may be disrupted, and make the requested reservations.
@@ -79,7 +79,7 @@ class MemberGateService:
     def require_synced(self) -> None:
         """Raise `NotReadyError` until the inputs of answers have been read once."""
         if not self._members.synced:
-            raise NotReadyError("the disruptions of member clusters are not known yet", 1)
+            raise NotReadyError("the disruptions of member clusters have not been read yet", 1)
 
     def rollout(self, ref: PlacementRef, cluster: str) -> MemberAnswer:
         """Return whether a placement may be changed on a cluster now.
@@ -127,7 +127,7 @@ class ReservationService:
     def require_synced(self) -> None:
         """Raise `NotReadyError` until reservations have been read once."""
         if not self._keeper.reservations.synced:
-            raise NotReadyError("reservations are not known yet", 1)
+            raise NotReadyError("reservations have not been read yet", 1)
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
         """Extend a reservation to *seconds* from now. An expired one cannot be renewed."""

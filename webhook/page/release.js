@@ -109,7 +109,7 @@ export async function releaseOf({ ref, kind, namespace, name, clusters }) {
     ...entry.failures.slice(0, NAMED).map((one) => h("p", { class: "callout bad" }, h("a", { href: href("cluster", one.cluster) }, one.cluster), `: ${one.message}`)),
     entry.failures.length > NAMED ? h("p", { class: "quiet" }, `and ${number(entry.failures.length - NAMED)} more clusters`) : null,
     entry.unknown.length ? h("p", { class: "detail" }, "The present objects of ", some(entry.unknown), " are unknown, so all objects count as added.") : null,
-    entry.uncertain ? h("p", { class: "detail" }, "The selectors change, and may select objects that are not known.") : null,
+    entry.uncertain ? h("p", { class: "detail" }, "The selectors change, and may select objects that this plan cannot see.") : null,
     entry.groups.length ? h("ul", { class: "release" }, entry.groups.slice(0, MOST_GROUPS).map((group) => groupOf(group, ref, Math.max(clusters.length, group.clusters.length)))) : null,
     rest > 0 ? h("p", { class: "quiet" }, `and ${number(rest)} more groups of clusters`) : null,
     entry.groups.length || entry.failures.length || entry.message ? null : h("p", { class: "quiet" }, "Every cluster has what would be released now."),

@@ -138,7 +138,7 @@ function answer(document) {
     upgrades.length ? `${count(upgrades.length, "upgrade run")} would change` : "",
   ].filter(Boolean).join("; ");
   return [
-    h("p", { class: `callout ${short.length ? "warn" : ""}` }, words ? `${words}.` : document.complete === false ? "No change is known." : "Nothing would change."),
+    h("p", { class: `callout ${short.length ? "warn" : ""}` }, words ? `${words}.` : document.complete === false ? "No changes found." : "Nothing would change."),
     ...limits(document),
     ...part("", [...changed].sort((a, b) => a.satisfied - b.satisfied), row),
     ...part("Update runs", runs, stagedRow),

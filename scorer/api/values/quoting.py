@@ -32,6 +32,11 @@ def format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def format_share(count: int, total: int, noun: str) -> str:
+    """Return a part of a total as a subject with its verb, such as ``1 of 3 nodes is`` and ``0 of 3 nodes are``."""
+    return f"{count} of {format_count(total, noun)} {'is' if 1 in (count, total) else 'are'}"
+
+
 def quote(value: object) -> str:
     """Write *value* as JSON for a message: printable, and truncated to 64 characters without its quotes."""
     if isinstance(value, str) and len(value) > LONGEST_QUOTE:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import zip_longest
 
 from scorer.api.node_pool import DisruptionReason
+from scorer.api.values.quoting import format_count
 from scorer.node_disruption.candidates.candidate import Candidate, sorted_by_savings
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
 from scorer.node_disruption.methods.balanced import Totals, approved, can_pass
@@ -63,4 +64,7 @@ def interleave_pools(candidates: Iterable[Candidate], first: Collection[str] = (
 
 def _not_reached(survey: Survey) -> Refusal:
     number = survey.settings.single_node_simulations
-    return Refusal(DisruptionBlockReason.NOT_REACHED, f"not evaluated: {number} other nodes were tried in this pass")
+    return Refusal(
+        DisruptionBlockReason.NOT_REACHED,
+        f"not evaluated: the limit of {format_count(number, 'node')} in one pass was reached",
+    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from scorer.api.values.quoting import format_count
 from scorer.node_disruption.candidates.candidate import Candidate
 from scorer.node_disruption.methods.command import Command, Method
 from scorer.node_disruption.methods.consolidation import price_of, unschedulable_refusal
@@ -101,7 +102,8 @@ def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | 
     old_count, new_count = len(command.replacements), len(relocation.new_nodes)
     if old_count != new_count:
         return ValidationFailure(
-            ValidationFailureReason.SCHEDULING, f"it would need {new_count} new nodes now, not {old_count}"
+            ValidationFailureReason.SCHEDULING,
+            f"it would need {format_count(new_count, 'new node')} now, not {old_count}",
         )
     for replacement, possible in zip(command.replacements, relocation.new_nodes, strict=True):
         missing_types = {instance_type.name for instance_type in replacement.types} - {

@@ -79,7 +79,7 @@ def simulate(
         ValueError: *length* is not positive.
     """
     if length <= timedelta():
-        raise ValueError(f"a simulation of {length} has no instant")
+        raise ValueError(f"the length of a simulation must be positive, not {length}")
     return _Simulation(cluster, catalog, start, start + length, settings, assumptions).run()
 
 
@@ -109,7 +109,7 @@ class _Simulation:
         self._world = Clockwork(cluster, types, catalog, assumptions, start)
         self._prices = {name: self._world.price(name) for name in cluster.nodes}
         self._happenings: list[SimulationEvent] = []
-        self._fresh = 0  # number of happenings before this instant
+        self._fresh = 0  # number of events before this time
         self._wanted: dict[str, str] = {}
         self._replacing: list[_Replacing] = []
         self._awaiting: tuple[Command, datetime] | None = None
@@ -269,7 +269,7 @@ class _Simulation:
     def _is_full(self) -> bool:
         """Return whether the simulation has reached one of its bounds and must stop."""
         if len(self._happenings) >= self._assumptions.most_happenings:
-            self._stopped = f"{len(self._happenings)} happenings"
+            self._stopped = f"{len(self._happenings)} events"
         elif self._looks >= self._assumptions.most_looks:
             self._stopped = f"{self._looks} passes of the planner"
         return bool(self._stopped)

@@ -34,6 +34,7 @@ from scorer.api.unstructured.documents import (
     with_metadata,
 )
 from scorer.api.values.int_or_percent import scaled_up
+from scorer.api.values.quoting import format_share
 from scorer.rollout.bindings import AVAILABLE, BindingView, has_diff_reported, is_failed, views
 
 VALID = "Valid"
@@ -156,7 +157,7 @@ def _budget_outcome(
     except (TypeError, ValueError) as error:
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, f"budget {name} cannot be read: {error}", name)
     reason = EvictionReason.EXECUTED if allowance > 0 else EvictionReason.NOT_EXECUTED
-    message = f"budget {name} has {limit}; {available} of {total} clusters are available"
+    message = f"budget {name} has {limit}; {format_share(available, total, 'cluster')} available"
     return Eviction(binding.name, reason, message, name, deletes=allowance > 0)
 
 

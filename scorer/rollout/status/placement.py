@@ -340,13 +340,13 @@ class _Reporter:
                 message = str(started_condition.get("message") or "")
                 yield self._own(ROLLOUT_STARTED, FALSE, CONDITION_WORDS[ROLLOUT_STARTED].no, message)
             else:
-                message = "it is not known yet whether the rollout of the latest content has started"
+                message = "no report yet on whether the rollout of the latest content has started"
                 yield self._own(ROLLOUT_STARTED, UNKNOWN, CONDITION_WORDS[ROLLOUT_STARTED].unknown, message)
             return
         for word in self._expected:
             condition = current_condition(binding, word)
             if not condition or condition.get("status") not in (TRUE, FALSE):
-                message = f"it is not known yet whether {CONDITION_WORDS[word].good}"
+                message = f"no report yet on whether {CONDITION_WORDS[word].good}"
                 if self._external and word == ROLLOUT_STARTED:
                     message = "waiting for a staged update run"
                 yield self._own(word, UNKNOWN, CONDITION_WORDS[word].unknown, message)
@@ -373,15 +373,12 @@ class _Reporter:
             statuses = [_status(entry, word) for entry in entries]
             unknown, bad = statuses.count(UNKNOWN), statuses.count(FALSE)
             if unknown:
-                message = f"it is not known yet whether {words.good} on {_clusters(unknown)}"
+                message = f"no report yet on whether {words.good} on {_clusters(unknown)}"
                 yield self._summary(word, UNKNOWN, words.unknown, message, len(entries))
                 return
             if bad:
-                held_count = (
-                    sum(holds_older(entry["conditions"]) for entry in entries)
-                    if word in (APPLIED, DIFF_REPORTED)
-                    else 0
-                )
+                can_be_held = word in (APPLIED, DIFF_REPORTED)
+                held_count = sum(can_be_held and holds_older(entry["conditions"]) for entry in entries)
                 restore = (
                     f". Hub restored: Works are held on {_clusters(held_count)}. {NEXT_STEP}" if held_count else ""
                 )
@@ -395,7 +392,8 @@ class _Reporter:
     def _summary(self, word: str, status: ConditionStatus, reason: str, message: str, placed_count: int) -> JsonObject:
         requested = self._wanted.number
         if word == ROLLOUT_STARTED and requested is not None and placed_count < requested:
-            message += f". Only {placed_count} of {requested} clusters are picked"
+            verb = "is" if 1 in (placed_count, requested) else "are"
+            message += f". Only {placed_count} of {_clusters(requested)} {verb} picked"
         return placement_condition(self._placement, word, status, reason, message, self._now)
 
     def _external_conditions(self, entries: Sequence[JsonObject], status: JsonObject) -> Iterable[JsonObject]:
@@ -412,7 +410,7 @@ class _Reporter:
             return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
         unknown = [_status(entry, ROLLOUT_STARTED) for entry in entries].count(UNKNOWN)
         if unknown:
-            message = f"it is not known yet whether an update run has started on {_clusters(unknown)}"
+            message = f"no report yet on whether an update run has started on {_clusters(unknown)}"
             return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
         return self._conditions(entries)
 

@@ -19,6 +19,7 @@ from scorer.api.conditions import FALSE, TRUE
 from scorer.api.meta import JsonObject
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, spec_of
+from scorer.api.values.quoting import format_share
 from scorer.rollout.apply_strategy import effective_apply_strategy, plan_apply_strategy
 from scorer.rollout.bindings import (
     AVAILABLE,
@@ -306,8 +307,8 @@ def _blocker_text(budget: RollingUpdateBudget, picked: int) -> str:
     lacking = max(0, budget.target - picked)
     absent = f"{lacking} cannot be picked, " if lacking else ""
     return (
-        f"{budget.ready} of {budget.target} clusters are ready, {budget.can_be_ready} can be, {absent}and the limits "
-        f"allow {removable} to be updated or removed, and {max(0, budget.max_to_add)} to be added"
+        f"{format_share(budget.ready, budget.target, 'cluster')} ready, {budget.can_be_ready} can be, {absent}and the "
+        f"limits allow {removable} to be updated or removed, and {max(0, budget.max_to_add)} to be added"
     )
 
 

@@ -34,6 +34,7 @@ from scorer.api.unstructured.documents import (
     namespace_of,
     spec_of,
 )
+from scorer.api.values.quoting import format_count
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.bindings import (
     APPLIED,
@@ -354,7 +355,7 @@ def _removal(works: Sequence[JsonObject]) -> str:
     if not works:
         return "is being removed, its Works are deleted"
     deleting_count = sum(work["deleting"] for work in works)
-    return f"is being removed, {len(works)} of its Works remain, {deleting_count} of them being deleted"
+    return f"is being removed, {format_count(len(works), 'Work')} left, {deleting_count} of them being deleted"
 
 
 def _progress(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:

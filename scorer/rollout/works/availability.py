@@ -14,6 +14,7 @@ from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus
 from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import format_count
 
 
 class AvailabilityReason(StrEnum):
@@ -187,11 +188,10 @@ def _disruption_budget(document: JsonObject) -> Availability:
     allowed_disruptions = _count(document, "status.disruptionsAllowed")
     expected = (TRUE, "SufficientPods") if allowed_disruptions > 0 else (FALSE, "InsufficientPods")
     condition = _condition(document, "DisruptionAllowed")
+    message = f"allows {format_count(allowed_disruptions, 'disruption')}"
     if (condition.get("status"), condition.get("reason")) == expected:
-        return _available(f"allows {allowed_disruptions} disruptions")
-    return _not_yet(
-        f"condition DisruptionAllowed does not yet report that {allowed_disruptions} disruptions are allowed"
-    )
+        return _available(message)
+    return _not_yet(f"{message}, but condition DisruptionAllowed does not report that yet")
 
 
 _JUDGES: Mapping[tuple[str, str], Callable[[JsonObject], Availability]] = MappingProxyType(

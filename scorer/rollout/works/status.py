@@ -13,6 +13,7 @@ from typing import Any
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.unstructured.documents import conditions_of, dicts_at, generation_of
+from scorer.api.values.quoting import format_share
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.object_size import OBJECT_SIZE_LIMIT, stored_size
 from scorer.rollout.works.availability import Availability, AvailabilityReason
@@ -165,7 +166,7 @@ def work_conditions(
 
     def add(kind: str, good: int, reasons: tuple[str, str], words: str) -> bool:
         complete = good == len(manifests)
-        message = f"{good} of {len(manifests)} manifests {words}"
+        message = f"{format_share(good, len(manifests), 'manifest')} {words}"
         status, reason = (TRUE, reasons[0]) if complete else (FALSE, reasons[1])
         conditions.append(make_condition(kind, status, reason, message, generation=generation, now=now))
         return complete
@@ -173,16 +174,16 @@ def work_conditions(
     if report_diff:
         reported_count = sum(manifest.diff_reported for manifest in manifests)
         reasons = ("AllManifestsDiffReported", "SomeManifestsHaveNotReportedDiff")
-        add("DiffReported", reported_count, reasons, "have reported their differences")
+        add("DiffReported", reported_count, reasons, "compared")
         return merge_conditions(old, conditions)
     applied_count = sum(manifest.applied for manifest in manifests)
-    if add("Applied", applied_count, ("AllManifestsApplied", "SomeManifestsAreNotApplied"), "are applied"):
+    if add("Applied", applied_count, ("AllManifestsApplied", "SomeManifestsAreNotApplied"), "applied"):
         answers = [manifest.availability for manifest in manifests]
         available = sum(answer is not None and answer.status == TRUE for answer in answers)
         untracked_count = sum(
             answer is not None and answer.reason is AvailabilityReason.NOT_TRACKABLE for answer in answers
         )
-        words = f"are available, {untracked_count} of them cannot be tracked" if untracked_count else "are available"
+        words = f"available, {untracked_count} of them cannot be tracked" if untracked_count else "available"
         good = "WorkNotTrackable" if untracked_count else "AllManifestsAvailable"
         add("Available", available, (good, "SomeManifestsAreNotAvailable"), words)
     return merge_conditions(old, conditions)

@@ -166,7 +166,7 @@ def _content(
             RunFailureCause.SELECTION_INVALID, f"the selection of the placement is invalid: {selection.message}"
         )
     if selection is None:
-        raise NotYetError("the selected objects of the placement are not known yet")
+        raise NotYetError("the loop has not selected the objects of the placement yet")
     snapshots = [document for group in facts.groups for document in group.documents]
     plan = plan_resource_snapshots(
         placement,

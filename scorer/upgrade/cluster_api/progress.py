@@ -262,5 +262,5 @@ def _machines(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
 
 def _condition_text(kind: str, condition: Mapping[str, Any]) -> str:
     if not condition:
-        return f"{kind} is not known yet"
+        return f"{kind} has not been reported yet"
     return f"{kind} is {condition.get('status')} ({condition.get('reason')})"

@@ -141,7 +141,7 @@ def test_a_lost_cluster_that_nothing_replaces_is_lacking_and_not_just_unready():
     state = settled((FIXED, ["dover", "faro"]))
     blocked = entry_of(what_if(state, HypotheticalChanges(lost=["dover", "faro"])), "fixed")["rollout"]["blocked"]
     assert blocked["clusters"] == ["faro"]
-    assert blocked["message"].startswith("1 of 2 clusters are ready, 1 can be, 2 cannot be picked, and")
+    assert blocked["message"].startswith("1 of 2 clusters is ready, 1 can be, 2 cannot be picked, and")
 
 
 def test_a_deleted_cluster_leaves():
@@ -181,7 +181,7 @@ def test_a_disruption_budget_blocks_and_the_second_eviction_meets_what_the_first
         ("genoa", True, "web"),
         ("dover", False, "web"),
     ]
-    assert evictions[1]["message"] == "budget web has maxUnavailable 1; 1 of 2 clusters are available"
+    assert evictions[1]["message"] == "budget web has maxUnavailable 1; 1 of 2 clusters is available"
 
 
 def test_a_budget_that_is_given_counts_and_one_that_is_deleted_does_not():
@@ -232,7 +232,7 @@ def test_a_cluster_that_nobody_gets_changes_no_placement_whatever_the_message_sa
     """The message of a placement that does not get all counts the clusters of the fleet; a text is no change."""
     state = settled((placement("web", pick_n(9)), list(NODE_COUNTS)), (ALL, list(NODE_COUNTS)))
     plan = what_if(state, HypotheticalChanges(members=[cluster("zeebrugge", taints=[("dock", "dry")])]))
-    assert "1 of 5 do not qualify" in entry_of(plan, "web")["message"]
+    assert "1 of 5 does not qualify" in entry_of(plan, "web")["message"]
     assert not changes_anything(plan)
 
 

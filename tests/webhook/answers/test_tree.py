@@ -222,7 +222,7 @@ def test_works_without_a_binding_are_shown_as_left_over():
 def test_what_holds_a_deletion_is_named():
     gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["kubernetes-fleet.io/work-cleanup"]}
     cluster = only(make_binding("a", **gone), works=[make_work("a", entry("a"), **gone), make_work("a", name="web-1")])
-    assert cluster["detail"] == "is being removed, 2 of its Works remain, 1 of them being deleted"
+    assert cluster["detail"] == "is being removed, 2 Works left, 1 of them being deleted"
     for document in (cluster["binding"], cluster["works"][1]):
         assert (document["deleting"], document["finalizers"]) == (True, ["kubernetes-fleet.io/work-cleanup"])
 

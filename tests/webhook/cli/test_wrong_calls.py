@@ -259,7 +259,7 @@ def there(tmp_path, monkeypatch):
         ("get crp --kubeconfig kubeconfig --context a", "has no context 'a', available: none"),
         ("get crp --kubeconfig kubeconfig --data x", "--data: cannot be used with --kubeconfig"),
         ("get crp --server ftp://x", "--server 'ftp://x'"),
-        ("get crp --data nowhere", "no such file, so no hub is known"),
+        ("get crp --data nowhere", "no such file, so there is no hub to connect to"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )

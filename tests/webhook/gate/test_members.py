@@ -174,8 +174,7 @@ async def test_the_first_cluster_may_be_updated_and_the_second_waits_for_it(stor
     assert first["detail"] == numbers
     assert second["reason"] == "BudgetUsedUp"
     assert second["message"] == (
-        "2 of 2 clusters of crp/web are ready, so 1 may be updated or removed, and 1 added, "
-        "and other clusters come first"
+        "crp/web: 2 of 2 clusters are ready, so 1 may be updated or removed, and 1 added, and other clusters come first"
     )
     assert second["retryAfterSeconds"] == 10
 

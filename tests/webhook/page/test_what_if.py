@@ -90,7 +90,7 @@ async def test_an_incomplete_plan_does_not_say_that_nothing_changes(hub: Fixture
     hub.plan = plan() | {"placements": [], "runs": [], "upgrades": [], "outcomes": []}
     page = (await open_page("cluster/bravelion")).page
     await page.get_by_role("button", name="Show the effect").click()
-    await expect(page.locator("#cluster-panel .whatif-result p.callout")).to_have_text("No change is known.")
+    await expect(page.locator("#cluster-panel .whatif-result p.callout")).to_have_text("No changes found.")
 
 
 async def test_a_question_is_in_the_address_which_asks_it_again(hub: FixtureHub, open_page: Opener) -> None:

@@ -15,6 +15,7 @@ from scorer.api.kinds import Kind, group_kind, split_api_version
 from scorer.api.node_class import is_read
 from scorer.api.unstructured.documents import metadata_of, name_of
 from scorer.api.unstructured.json_object import JsonObject
+from scorer.api.values.quoting import format_count
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import (
     DEFAULT_NAMESPACE,
@@ -414,4 +415,4 @@ def _notes(skipped: dict[str, list[DocumentSource]]) -> Iterator[str]:
             word = "" if category.endswith(_GENERATED) else "skipped: "
             yield f"{sources[0]}{more}: {word}{category}"
     if rest := [len(sources) for category, sources in skipped.items() if category not in top_categories]:
-        yield f"skipped: {sum(rest)} more documents of {len(rest)} other forms"
+        yield f"skipped: {format_count(sum(rest), 'more document')} of {format_count(len(rest), 'other form')}"

@@ -11,6 +11,7 @@ from scorer.api.kinds import group_kind
 from scorer.api.unstructured.documents import conditions_of, dict_at, name_of, namespace_of, text_at
 from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.unstructured.secrets import SECRET, is_shown
+from scorer.api.values.quoting import format_count
 from webhook.cli.errors import UserError, complain, report_error
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
@@ -173,8 +174,8 @@ def _map(name: str, values: JsonObject, between: str) -> Iterator[str]:
 def _lengths(values: Any) -> Any:
     """Return the lengths of the values of a Secret in place of the values."""
     if isinstance(values, dict):
-        return {key: f"{len(str(value))} characters" for key, value in values.items()}
-    return f"{len(str(values))} characters"
+        return {key: format_count(len(str(value)), "character") for key, value in values.items()}
+    return format_count(len(str(values)), "character")
 
 
 def _part(name: str, value: Any) -> Iterator[str]:

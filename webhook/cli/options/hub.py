@@ -78,7 +78,7 @@ class HubOptions:
         """Raise `click.UsageError` if a hub is named, because commands on files use no hub."""
         if self:
             options = ", ".join((*self._of_up, *self._of_kubectl))
-            raise click.UsageError(f"{options}: with -f the answer comes from the files, not from a hub")
+            raise click.UsageError(f"{options}: with -f, the command evaluates the files and uses no hub")
 
     def find(self, environment: Mapping[str, str] | None = None, *, plugin: bool | None = None) -> HubConnection:
         """Return the selected hub and its credentials.
@@ -167,7 +167,7 @@ def _data_folder_hub(file: Path, advice: str) -> HubConnection:
     try:
         owner = file.stat().st_uid
     except FileNotFoundError:
-        raise UserError(f"{file}: no such file, so no hub is known. {advice}") from None
+        raise UserError(f"{file}: no such file, so there is no hub to connect to. {advice}") from None
     except OSError as error:
         raise UserError(f"{file}: {(error.strerror or str(error)).lower()}") from error
     if os.geteuid() not in (0, owner):  # another user's hub would receive this user's writes

@@ -142,7 +142,7 @@ def _content(content: JsonObject) -> Iterator[str]:
     if content["hidden"]:
         yield "  you may not list resource snapshots, so the changes are not shown"
     elif not content["known"]:
-        yield f"  {content['from']} is not retained, so the changes are not known"
+        yield f"  {content['from']} is not retained, so the changes are unknown"
     elif not content["objects"]:
         yield "  none: the objects are the same"
     for change in content["objects"]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, Kind, find_kind
 from scorer.api.unstructured.json_object import JsonObject, format_instant, format_time
-from scorer.api.values.quoting import printable, quote
+from scorer.api.values.quoting import format_share, printable, quote
 from webhook.access.user import UserInfo
 from webhook.admission.judge import as_warnings
 from webhook.answers.proposed_objects import as_written
@@ -311,8 +311,7 @@ def _counts(counts: Counts) -> JsonObject:
 
 
 def _budgets_in_force(item: Mapping[str, Any], pool: Mapping[str, Any]) -> Iterator[str]:
-    total = item["total"]
-    yield f"{item['disrupting']} of {total} nodes are being disrupted or not ready"
+    yield f"{format_share(item['disrupting'], item['total'], 'node')} being disrupted or not ready"
     for position in item["active"]:
         sets = ", which sets the limit" if position in item["binding"] else ""
         yield f"budgets[{position}] is in force{sets}: {compact(pool['budgets'][position])}"

@@ -18,6 +18,7 @@ from scorer.api.event import Event
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dicts_at, text_at
+from scorer.api.values.quoting import format_count
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Registered
 
 INSTALLING_SECONDS: Final = 30.0
@@ -109,8 +110,9 @@ class EnforcementMonitor:
             return None
         names = ", ".join(fail_open[:_MOST_NAMED]) + (", …" if len(fail_open) > _MOST_NAMED else "")
         note = (
-            f"{kind} {self._name} admits writes without a review if no webhook answers: "
-            f"failurePolicy of {len(fail_open)} hooks is Ignore, not Fail: {names}. To restore it, {ADVICE}"
+            f"{kind} {self._name} admits writes without a review if no webhook responds: "
+            f"{format_count(len(fail_open), 'hook')} with failurePolicy Ignore instead of Fail: {names}. "
+            f"To restore it, {ADVICE}"
         )
         return Event("WebhooksFailOpen", note, "Warning")
 

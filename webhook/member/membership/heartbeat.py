@@ -275,7 +275,9 @@ def _collection_conditions(figures: HeartbeatFigures, generation: int, now: date
     if figures.namespaces is not None:
         count = len(figures.namespaces)
         complete = count <= NAMESPACE_LIMIT
-        message = f"{count} namespaces" if complete else f"{NAMESPACE_LIMIT} of {count} namespaces are listed"
+        message = (
+            format_count(count, "namespace") if complete else f"{NAMESPACE_LIMIT} of {count} namespaces are listed"
+        )
         status, reason = (TRUE, "Succeeded") if complete else (FALSE, "Degraded")
         condition.append(
             make_condition("NamespaceCollectionSucceeded", status, reason, message, generation=generation, now=now)

@@ -115,7 +115,7 @@ def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet
     if wanted <= fit:
         return ""
     return (
-        f"{wanted} clusters requested, but the terms and tolerations match only {fit} of "
+        f"{format_count(wanted, 'cluster')} requested, but the terms and tolerations match only {fit} of "
         f"{format_count(count, 'joined cluster')}"
     )
 

@@ -18,7 +18,7 @@ from scorer.api.placement.staged_update import UpdateStrategySpec
 from scorer.api.unstructured.documents import annotation, dict_at, labels_of, name_of, namespace_of, spec_of, text_at
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.label_selector import selector_error
-from scorer.api.values.quoting import format_count, quote
+from scorer.api.values.quoting import format_count, format_share, quote
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.selectors import match_labels
@@ -75,12 +75,12 @@ def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, cont
                     f"the label is missing or not an integer on {unsorted} of {total}: a run with one of them fails"
                 )
                 yield FieldWarning(STAGES / i / "sortingLabelKey", message, "X-35")
-    total = format_count(int(np.count_nonzero(concerned)), "cluster")
+    every = int(np.count_nonzero(concerned))
     if several := int(np.count_nonzero(times > 1)):
-        message = f"{several} of {total} are in more than one stage: a run with one of them fails"
+        message = f"{format_share(several, every, 'cluster')} in more than one stage: a run with one of them fails"
         yield FieldWarning(STAGES, message, "X-35")
     if waiting is not None and (left_out := int(np.count_nonzero(waiting & (times == 0)))):
-        message = f"{left_out} of {total} are in no stage: a run with one of them fails"
+        message = f"{format_share(left_out, every, 'cluster')} in no stage: a run with one of them fails"
         yield FieldWarning(STAGES, message, "X-35")
 
 

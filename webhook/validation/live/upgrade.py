@@ -16,7 +16,7 @@ from scorer.api.upgrade.run import UpgradeRunSpec, UpgradeRunState
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec, VersionPhase
 from scorer.api.values.field_path import FieldPath
-from scorer.api.values.quoting import format_count, quote
+from scorer.api.values.quoting import format_count, format_share, quote
 from scorer.membership.member_status import JOINED
 from scorer.upgrade.back_ends.inventories import reported_version
 from scorer.upgrade.members.member import GROUP_LABEL, Member, read_member
@@ -114,9 +114,11 @@ def _warn_about_versions(target: str, members: Collection[Member], context: Cont
         far += wanted.major == now.major and wanted.minor > now.minor + 1
     total = format_count(len(members), "member")
     if lower:
-        yield FieldWarning(VERSION, f"{lower} of {total} run a higher version and are skipped", "C-43")
+        yield FieldWarning(VERSION, f"{lower} of {total} will be skipped because of a higher version", "C-43")
     if far:
-        yield FieldWarning(VERSION, f"{far} of {total} are more than one minor version behind", "C-44")
+        yield FieldWarning(
+            VERSION, f"{format_share(far, len(members), 'member')} more than one minor version behind", "C-44"
+        )
     yield from _warn_about_publication(target, members, context)
 
 
@@ -129,7 +131,7 @@ def _warn_about_publication(target: str, members: Collection[Member], context: C
     without = {name for name, region in regions.items() if not _offers(region, target)}
     if missing := sum(member.region in without for member in members):
         total = format_count(len(members), "member")
-        message = f"{missing} of {total} are in regions whose catalog lacks the version, and wait"
+        message = f"{missing} of {total} will wait: the catalog of the region lacks the version"
         yield FieldWarning(VERSION, message, "C-46")
     if any(_is_preview(region, target) for region in regions.values()):
         yield FieldWarning(VERSION, f"{quote(target)} is a preview version in a catalog", "C-45")

@@ -96,7 +96,7 @@ def test_no_node(cli, files):
 
 def test_files_or_a_cluster(cli, files, tmp_path):
     result = cli("gate", "drain", "left", "-f", files, "--kubeconfig", tmp_path / "kubeconfig")
-    assert (result.exit_code, "with -f the answer comes from the files" in result.stderr) == (1, True)
+    assert (result.exit_code, "with -f, the command evaluates the files" in result.stderr) == (1, True)
 
 
 def put(hub):

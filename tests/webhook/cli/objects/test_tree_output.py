@@ -58,7 +58,7 @@ def test_the_worst_is_shown_and_the_rest_counted():
         "│   └── Work web-work  Applied, Available True",
         "│       ├── ConfigMap shop/a  failed ManifestApplyFailed: admission says no",
         "│       └── 2 objects available",
-        "├── dover  removing: is being removed, 1 of its Works remain, 1 of them being deleted",
+        "├── dover  removing: is being removed, 1 Work left, 1 of them being deleted",
         "│   ├── binding web-dover  Bound, resource snapshot 1, the latest",
         "│   │   └── is being deleted, held by kubernetes-fleet.io/work-cleanup",
         "│   └── Work web-work  Applied, Available True",

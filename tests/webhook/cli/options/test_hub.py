@@ -58,7 +58,11 @@ def test_a_server_without_a_token_needs_one(tmp_path, server):
 @pytest.mark.parametrize(
     ("content", "mistake"),
     [
-        pytest.param(None, "no such file, so no hub is known. Start a hub with: harbormaster up --data", id="missing"),
+        pytest.param(
+            None,
+            "no such file, so there is no hub to connect to. Start a hub with: harbormaster up --data",
+            id="missing",
+        ),
         pytest.param("{", "is not YAML: ", id="not-yaml"),
         pytest.param(
             "[]",

@@ -188,7 +188,7 @@ def test_a_hub_that_would_not_be_asked_is_refused(cli, tmp_path):
     file = write(tmp_path / "web.yaml", placement("web"))
     done = cli("explain", "crp/web", "-f", file, "--context", "prod")
     assert done.exit_code != 0
-    assert "--context: with -f the answer comes from the files, not from a hub" in done.stderr
+    assert "--context: with -f, the command evaluates the files and uses no hub" in done.stderr
 
 
 @pytest.mark.parametrize(

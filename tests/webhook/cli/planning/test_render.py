@@ -522,4 +522,4 @@ class TestRepository:
         there, file = fleet(config_map(a="1")), write(tmp_path / "change.yaml", document)
         assert cli("plan", "--on", there, "-f", file).exit_code == 2
         shown = cli("render", "--on", there, "-f", file, "-o", "diff")
-        assert "note: crp/web: its selectors change, and may select objects that are not known" in shown.stderr
+        assert "note: crp/web: its selectors change, and may select objects that this plan cannot see" in shown.stderr

@@ -326,7 +326,7 @@ ON_FISH = make_binding("shop", "smartfish")
         pytest.param(
             [PROD],
             [*FLEET, *WAITING, ON_FISH],
-            ["1 of 2 clusters are in no stage: a run with one of them fails"],
+            ["1 of 2 clusters is in no stage: a run with one of them fails"],
             id="in-none",
         ),
         pytest.param([EVERYONE, PROD], [*FLEET, WAITING[0], ON_FISH], [], id="overlap-where-nothing-waits"),

@@ -110,11 +110,11 @@ AT = "spec.upgrade.kubernetesVersion: "
     [
         ("1.31.2", []),
         ("1.32.0", []),
-        ("1.31.1", [f"{AT}1 of 2 members run a higher version and are skipped"]),
+        ("1.31.1", [f"{AT}1 of 2 members will be skipped because of a higher version"]),
         ("1.31", []),
-        ("1.30", [f"{AT}1 of 2 members run a higher version and are skipped"]),
-        ("1.33.0", [f"{AT}1 of 2 members are more than one minor version behind"]),
-        ("1.33", [f"{AT}1 of 2 members are more than one minor version behind"]),
+        ("1.30", [f"{AT}1 of 2 members will be skipped because of a higher version"]),
+        ("1.33.0", [f"{AT}1 of 2 members is more than one minor version behind"]),
+        ("1.33", [f"{AT}1 of 2 members is more than one minor version behind"]),
     ],
 )
 def test_members_that_are_ahead_or_too_far_behind(target, warned):
@@ -141,9 +141,9 @@ def test_what_the_latest_request_reports_counts_before_the_annotation():
 def test_a_version_that_is_in_no_catalog_of_a_region():
     catalog = make_catalog(eu=["1.31.2"], us=["1.30.4"])
     hub = [make_member("a", region="eu"), make_member("b", region="us"), make_member("c", region="ap"), catalog]
-    assert told(to("1.31.2"), *hub) == [f"{AT}1 of 3 members are in regions whose catalog lacks the version, and wait"]
+    assert told(to("1.31.2"), *hub) == [f"{AT}1 of 3 members will wait: the catalog of the region lacks the version"]
     assert told(to("1.31"), *hub) == told(to("1.31.2"), *hub)
-    assert told(to("1.99.0"), *hub) == [f"{AT}2 of 3 members are in regions whose catalog lacks the version, and wait"]
+    assert told(to("1.99.0"), *hub) == [f"{AT}2 of 3 members will wait: the catalog of the region lacks the version"]
 
 
 def test_a_preview():
