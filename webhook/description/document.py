@@ -35,18 +35,18 @@ ABOUT: Final = (
     "Placement decisions, disruption gates and admission checks, for other controllers, CI and users "
     "of harbormaster.\n"
     "\n"
-    "Questions with a body are POST requests. They change nothing, except that some reserve. Requests are parsed "
-    "strictly: unknown fields are refused, and values are not coerced. A null counts as absent. Answers may gain "
-    "fields. Clients must ignore unknown ones.\n"
+    "Queries with a body are POST requests and change nothing. Requests are parsed strictly: unknown fields are "
+    "refused, and values are not coerced. A null counts as absent. Responses may gain fields. Clients must ignore "
+    "unknown ones.\n"
     "\n"
     "Every GET also works as HEAD. Errors are problem details (RFC 9457). The `type` is one of those listed with "
     "each response. Two types are listed with no operation, because every operation can return them: 405, "
     "`method-not-allowed`, and 404, `not-found`, for an unknown path.\n"
     "\n"
     "`fleetRevision` identifies the state that an answer was computed from: `<fleet>/<step>`, where the step is "
-    "the ten-second interval in which ages were measured. A plan has its own instant, and so only `<fleet>`. All "
-    "replicas with the same members in the same state return the same revision. The `ETag` of an answer with data "
-    'is `"<fleetRevision>-<hash>"`, that of `/v1/openapi.json` is `"<hash>"`.'
+    "the ten-second interval in which ages were measured. A plan is computed for a time of its own, so its revision "
+    "is only `<fleet>`. All replicas with the same members in the same state return the same revision. The `ETag` of "
+    'a response with data is `"<fleetRevision>-<hash>"`, that of `/v1/openapi.json` is `"<hash>"`.'
 )
 
 _HEADERS: Final[JsonObject] = {
@@ -56,7 +56,7 @@ _HEADERS: Final[JsonObject] = {
         "example": "0f3d5c1e-6f5b-4b7e-a3a1-9f1c2d3e4f50",
     },
     "ETag": {
-        "description": 'Entity tag of the answer, in quotes: `"<fleetRevision>-<hash>"`. For `/v1/openapi.json`, '
+        "description": 'Entity tag of the response, in quotes: `"<fleetRevision>-<hash>"`. For `/v1/openapi.json`, '
         'which does not depend on the fleet, `"<hash>"`.',
         "schema": {"type": "string", "pattern": '^"([0-9]+/[0-9]+-)?[0-9a-f]{16}"$'},
         "example": '"1785/42-0f3d5c1e6f5b4b7e"',
@@ -79,7 +79,7 @@ _PARAMETERS: Final[JsonObject] = {
     "IfNoneMatch": {
         "name": "If-None-Match",
         "in": "header",
-        "description": "`ETag` of a previous answer. If it is still valid, the response is 304 without a body.",
+        "description": "`ETag` of a previous response. If it is still valid, the response is 304 without a body.",
         "schema": {"type": "string"},
     },
     "name": {
@@ -128,7 +128,7 @@ _PARAMETERS: Final[JsonObject] = {
     "at": {
         "name": "at",
         "in": "query",
-        "description": "Instant that the question is about, with an offset. Absent: now.",
+        "description": "Time to evaluate the budgets at, with a UTC offset. Absent: now.",
         "schema": {"type": "string", "format": "date-time"},
     },
     "days": {

@@ -23,7 +23,7 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "/v1/status",
         "Fleet",
         "Get what needs attention",
-        "Returns what waits for a user, fails, is stuck or waits for confirmation, with the command that answers it, "
+        "Returns what waits for a user, fails, is stuck or waits for confirmation, with the command to run, "
         "and the next maintenance windows. Covers the kinds that the caller may list in all namespaces. `unread` names "
         "the others. With `namespace`, only its placements, runs and removals are covered.",
         FleetStatus,
@@ -35,7 +35,7 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/clusters",
         "Fleet",
-        "Get the fleet as the engine sees it",
+        "List member clusters",
         "Returns member clusters by name: all, those named, or a page. The list may change between two pages.",
         ClusterList,
         problems=(Problem.VALIDATION_FAILED,),
@@ -74,8 +74,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "List removals that wait for confirmation",
         "Returns placements of the kinds that the caller may list in all namespaces, by reference, with an entry "
         "per digest that confirms a removal: all, those named, or a page. The content remains on the members "
-        "until `harbormaster confirm`, or until its source is restored. Placements that were "
-        "deleted with their namespace are listed while their content is orphaned. A page may have fewer items "
+        "until the removal is confirmed. If its source is restored, the removal is no longer listed. Placements that "
+        "were deleted with their namespace are listed while their content is orphaned. A page may have fewer items "
         "than its limit, because removals were confirmed since then or are younger than the filter allows.",
         RemovalList,
         problems=(Problem.VALIDATION_FAILED,),
@@ -87,7 +87,7 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/placements/crp/{name}",
         "Fleet",
-        "One ClusterResourcePlacement",
+        "Get a ClusterResourcePlacement",
         "Returns one placement, as in `listPlacements`, with the selected objects and the rollout. Also returns 404 "
         "if the caller may not read the placement.",
         PlacementDetail,
@@ -99,7 +99,7 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/placements/rp/{namespace}/{name}",
         "Fleet",
-        "One ResourcePlacement",
+        "Get a ResourcePlacement",
         "Returns one placement, as in `listPlacements`, with the selected objects and the rollout. Also returns 404 "
         "if the caller may not read the placement.",
         PlacementDetail,
@@ -163,7 +163,7 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
                 "Object",
                 "/object",
                 f"Get a {kind} as stored",
-                "Returns the object without `managedFields`. With `Accept: application/yaml`, the answer is YAML.",
+                "Returns the object without `managedFields`. With `Accept: application/yaml`, the response is YAML.",
                 None,
             ),
         )
@@ -185,7 +185,7 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
             "get",
             path,
             "Fleet",
-            f"One {kind}",
+            f"Get a {kind}",
             "Returns one run, as in `listUpdateRuns`, with its timeline. Also returns 404 if the caller may not read "
             "the run.",
             UpdateRunDetail,
@@ -206,8 +206,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "Preview or execute an action of the page",
         "Served only if `HARBORMASTER_PAGE_ACTIONS` is true. The server sends each request of the action to the API "
         "server of the hub with the token of the caller, never with its own. With `dryRun`, returns the effect and the "
-        "equivalent command, and has the API server judge the write without storing it. Otherwise `precondition` must "
-        "be that of a preview. 409: the object has changed since, is in no state for the action, or the API server "
+        "equivalent command, and sends the write as a dry run. Without it, `precondition` must be that of a preview. "
+        "409: the object has changed since the preview, its state does not allow the action, or the API server "
         "refuses the write. 403 has the message of the API server. It also means that the API server does not accept "
         "the token, or that the caller has a client certificate, which cannot be forwarded.",
         ActionAnswer,

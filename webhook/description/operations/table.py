@@ -76,14 +76,14 @@ TAGS: Final[Mapping[str, str]] = {
     "Placement": "Placement decisions, explanations and simulations. These operations change nothing.",
     "Fleet": "Current state of the member clusters and placements.",
     "Gate": "Permission to disrupt nodes, placements and clusters, now or later. Only reservations change state.",
-    "Upgrade": "Plans and simulations of upgrades. Orders change runs and gates if the caller has the rights.",
+    "Upgrade": "Plans and simulations of upgrades. Commands change runs and gates if the caller has the rights.",
     "Admission": "Admission checks and defaulting for CI. These operations change nothing.",
     "Description": "This document.",
     "Extender": "Protocol of kube-scheduler's extenders. Field names are spelled as in kube-scheduler.",
 }
 
 _MANY_ANSWERS: Final = (
-    "Equal questions at the same state of the fleet (`fleetRevision`) get the same bytes and the same `ETag`."
+    "Identical requests at the same state of the fleet (`fleetRevision`) get identical responses with the same `ETag`."
 )
 
 OPERATIONS: Final = (
@@ -94,7 +94,7 @@ OPERATIONS: Final = (
         "Placement",
         "Rank clusters for a placement",
         "Returns eligible clusters by rank, then rejected ones by name, in pages. For the next page, send the "
-        "same question with `continue` from the last answer. If the fleet has changed since then, the answer is "
+        "same request with `continue` from the last response. If the fleet has changed since then, the status is "
         "410: start again. " + _MANY_ANSWERS,
         ScoreAnswer,
         ScoreModel,
@@ -135,9 +135,9 @@ OPERATIONS: Final = (
         "Simulate changes",
         "Returns the current clusters of every placement, and those after simulated changes: objects written or "
         "deleted, member clusters lost or drained. Admission first evaluates each change as a write of the "
-        "caller. Changes that it would refuse are left out. Without changes, the answer has the pending effects "
-        "of the current state. For staged update runs, it has their stages, what they wait for, what they change, "
-        "and their earliest completion.",
+        "caller. Changes that it would refuse are left out. Without changes, the response has the pending effects "
+        "of the current state. Staged update runs are returned with their stages, what they wait for, what they "
+        "change, and their earliest completion.",
         PlanAnswer,
         PlanModel,
         (Problem.DEADLINE_EXCEEDED,),
@@ -152,7 +152,7 @@ OPERATIONS: Final = (
         "changes: with overrides and their variables applied, unwrapped from envelopes. Each object has its "
         "difference from the present one. Clusters with equal objects are one group. Values of Secrets are hidden. "
         "Admission first evaluates each change as a write of the caller. Changes that it would refuse are left out. "
-        "Without changes, the answer has the pending effects of the current state.",
+        "Without changes, the response has the pending effects of the current state.",
         RenderAnswer,
         RenderModel,
         (Problem.DEADLINE_EXCEEDED,),
@@ -162,12 +162,12 @@ OPERATIONS: Final = (
         "post",
         "/v1/gate/disruption",
         "Gate",
-        "Ask whether nodes may be disrupted",
+        "Check whether nodes may be disrupted",
         "Returns the disruptions that the budgets of a NodePool allow, and the blockers of single nodes, now or "
-        "at another instant. If the budgets allow too few, the answer names the blocking budget and the time at "
-        "which they will allow enough. A refusal also has status 200. An answer without a reservation is only "
-        "advice: two concurrent callers may both be allowed. A request may have at most 100 questions. They are "
-        "answered in order, and disruptions granted to one are not available to the next.",
+        "at another time. If the budgets allow too few, the response names the blocking budget and the time at "
+        "which they will allow enough. A refusal also has status 200. The result reserves nothing, so two concurrent "
+        "callers may both be allowed. A request may have at most 100 questions. They are evaluated in order, and "
+        "disruptions granted to one are not available to the next.",
         GateAnswer,
         DisruptionModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -178,7 +178,7 @@ OPERATIONS: Final = (
         "post",
         "/v1/gate/rollout",
         "Gate",
-        "Ask whether a placement may change on a cluster",
+        "Check whether a placement may change on a cluster",
         "Returns the verdict of its rollout or staged update run, and whether another disruption is in progress "
         "on the cluster. Also returns 404 if the caller may not read the placement.",
         MemberGateAnswer,
@@ -190,7 +190,7 @@ OPERATIONS: Final = (
         "post",
         "/v1/gate/cluster-update",
         "Gate",
-        "Ask whether a cluster may be upgraded",
+        "Check whether a cluster may be upgraded",
         "Returns the verdict of its upgrade run (stage, group, gate, maintenance window, hold), and whether "
         "another disruption is in progress on the cluster.",
         MemberGateAnswer,
@@ -204,7 +204,7 @@ OPERATIONS: Final = (
         "Gate",
         "List disruption budgets and allowed disruptions",
         "Returns for every NodePool and reason the limit, the disruptions in progress and the allowed "
-        "disruptions, now or at another instant, and when the budgets allow more. Warns of budgets that probably "
+        "disruptions, now or at another time, and when the budgets allow more. Warns of budgets that probably "
         "differ from their author's intent.",
         BudgetList,
         problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
@@ -242,9 +242,9 @@ OPERATIONS: Final = (
         "/v1/history",
         "Fleet",
         "List the history",
-        "Returns decisions, rollouts, actions of users, refusals and warnings of admission, answers of the gate, and "
-        "Events of the loop, as recorded by the loop and all servers. The last seconds of other processes may be "
-        "missing. Entries about objects of harbormaster's own kinds require the right to list those, and entries "
+        "Returns decisions, rollouts, actions of users, refusals and warnings of admission, refusals of the gate, and "
+        "Events of the loop, as recorded by the loop and all servers. Entries of the last seconds may be missing. "
+        "Entries about objects of harbormaster's own kinds require the right to list those, and entries "
         "about other objects the right to list ConfigMaps. Events of members and node pools are visible to every "
         "caller.",
         History,

@@ -63,7 +63,7 @@ UPGRADE_OPERATIONS: Final = (
             (
                 "stop",
                 "Stop an upgrade run",
-                "Upgrades in flight continue. 409: the run has not started, or is finished.",
+                "Upgrades in progress continue. 409: the run has not started, or is finished.",
                 None,
             ),
             ("skip", "Skip parts of an upgrade run", "409: the run is finished, or has no such part.", SkipModel),
@@ -74,7 +74,7 @@ UPGRADE_OPERATIONS: Final = (
         "post",
         "/v1/upgrade/runs/{name}:retry",
         "Upgrade",
-        "Create the document of a retry",
+        "Prepare a retry of an upgrade run",
         "Returns a run for the members that another run has not upgraded, with the same versions and images, not "
         "started. The run is not created: review it, then apply it. 409: the other run is in progress.",
         RetryAnswer,
@@ -89,7 +89,7 @@ UPGRADE_OPERATIONS: Final = (
             f"/v1/upgrade/gates/{{name}}:{verb}",
             "Upgrade",
             f"{verb.capitalize()} a gate of an upgrade run",
-            f"Requires the right to update the status of the gate. {_NOTED} 409: the gate does not wait for an answer.",
+            f"Requires the right to update the status of the gate. {_NOTED} 409: the gate is not waiting for approval.",
             OrderAnswer,
             GateAnswerModel,
             body_optional=True,
@@ -121,7 +121,7 @@ UPGRADE_OPERATIONS: Final = (
         "body must have `operationID`, so that the report is valid for that operation only "
         "(`HARBORMASTER_HANDOFF_UNBOUND_REPORTS` makes it optional). `progressPercent` must not decrease within a "
         "phase, and no time may be later than now. 409: the report contradicts an earlier one, or the attempt is "
-        "finished. A repeated final report gets the same answer as the first.",
+        "finished. A repeated final report gets the same response as the first.",
         request=UpgradeReport,
         status=204,
         open_to_all=True,
