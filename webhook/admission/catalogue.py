@@ -71,7 +71,7 @@ GENERAL_RULES: Final = (
     allow(
         "D-01", "An object may always be deleted, even an invalid one. Exceptions: M-09 and the guard rails.", on=DELETE
     ),
-    allow("D-02", "The review of a deletion has only the stored object, or no object.", on=DELETE),
+    allow("D-02", "A deletion passes even if its review contains no object.", on=DELETE),
     allow("D-06", "An update of an object that is being deleted passes: finalizers can be removed.", on=UPDATE),
     allow("U-07", "An invalid object that is being deleted may be written: see D-06.", on=UPDATE),
 )

@@ -21,7 +21,7 @@ STATUS_RULES: Final = (
     Rule(
         "F-18",
         (Severity.WARN, Severity.MUTATE),
-        f"A reason in words of an approval is moved to its message. The reason is then {APPROVED_BY_USER}.",
+        f"A free-text reason of an approval is moved to its message. The reason is then {APPROVED_BY_USER}.",
         OURS,
         operations=UPDATE,
     ),

@@ -37,7 +37,7 @@ RULES: Final = (
         f"{_DISRUPTION}.consolidateAfter",
         f"{_DISRUPTION}.budgets",
     ),
-    fills_in("F-21", "The nodes of a budget are 10%.", "Karpenter CRD", f"{_DISRUPTION}.budgets.*.nodes"),
+    fills_in("F-21", "The field nodes of a budget is 10%.", "Karpenter CRD", f"{_DISRUPTION}.budgets.*.nodes"),
     fills_in("F-22", "expireAfter is 720h.", "Karpenter CRD", "spec.template.spec.expireAfter"),
     Rule("F-23", (Severity.MUTATE,), "A null without a default is removed.", "Kubernetes API server"),
     *pick(NODE_POOL_RULES, "K-35"),

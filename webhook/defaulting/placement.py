@@ -78,7 +78,7 @@ RULES: Final = (
     ),
     fills_in(
         "F-10",
-        "applyStrategy is ClientSideApply, PartialComparison, applies always and takes over always.",
+        "applyStrategy has ClientSideApply, PartialComparison, whenToApply Always and whenToTakeOver Always.",
         _BOTH,
         *(
             f"{spec}.{word}"
@@ -86,10 +86,10 @@ RULES: Final = (
             for word in ("type", "comparisonOption", "whenToApply", "whenToTakeOver")
         ),
     ),
-    fills_in("F-11", "With ServerSideApply, serverSideApplyConfig does not force.", _DEFAULTER),
+    fills_in("F-11", "With ServerSideApply, serverSideApplyConfig has force false.", _DEFAULTER),
     fills_in(
         "F-12",
-        "deleteStrategy deletes, and reportBackStrategy is Disabled.",
+        "deleteStrategy has propagationPolicy Delete, and reportBackStrategy has type Disabled.",
         CRD,
         "spec.strategy.deleteStrategy.propagationPolicy",
         "spec.strategy.reportBackStrategy.type",

@@ -52,7 +52,7 @@ WINDOW_RULES: Final = (
     replace(
         default(
             "F-35",
-            "A window is open for 4 hours, at utcOffset +00:00, for All upgrades.",
+            "A window is open for 4 hours, at utcOffset +00:00, with target All.",
             OURS,
             "spec.durationHours",
             "spec.utcOffset",

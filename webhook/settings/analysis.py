@@ -74,7 +74,7 @@ class AnalysisSettings(Settings):
     analysis_ca: Path | None = Field(
         default=None,
         description="Certificate authorities of the endpoints in `HARBORMASTER_ANALYSIS_ENDPOINTS`, in PEM, read for "
-        "every query. Unset: the system's.",
+        "every query. Unset: those of the system.",
     )
     analysis_token_file: Path | None = Field(
         default=None,

@@ -73,11 +73,11 @@ class TerminalSettings(Settings):
     )
     force_hyperlink: Annotated[str, Variable("FORCE_HYPERLINK")] = Field(
         default="",
-        description="Whether words of the output link to the documents: `0` for never, any other value for always. "
-        "Empty: on a terminal.",
+        description="Hyperlinks from words of the output to the documents: `0` disables them, any other value enables "
+        "them. Empty: on a terminal.",
     )
     term: Annotated[str, Variable("TERM")] = Field(
-        default="", description="Terminal type. `dumb` gets plain columns, as a pipe does."
+        default="", description="Terminal type. With `dumb`, tables have plain columns, as in a pipe."
     )
     kube_editor: Annotated[str, Variable("KUBE_EDITOR")] = Field(
         default="", description="Editor for `harbormaster edit`. Empty: the value of `EDITOR`."

@@ -160,7 +160,7 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Hub",
-        "The hub, without `--kubeconfig`.",
+        "Selection of the hub without `--kubeconfig`.",
         command_line.HubSettings,
     ),
     SettingsGroup(

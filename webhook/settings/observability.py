@@ -78,8 +78,8 @@ class HistorySettings(Settings):
         ge=0,
         le=90,
         description=(
-            "Number of days that decisions, rollouts, user actions, refusals and answers of the gate are kept for "
-            "`harbormaster history`. 0: disabled."
+            "Number of days that decisions, rollouts, user actions and refusals are kept for `harbormaster history`. "
+            "0: disabled."
         ),
     )
     history_megabytes: int = Field(

@@ -93,7 +93,7 @@ class SignInSettings(Settings):
     )
     oidc_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of the provider in PEM, read for every call. Unset: the system's.",
+        description="Certificate authorities of the provider in PEM, read for every call. Unset: those of the system.",
     )
     oidc_scopes: Words = Field(
         default=("openid", "profile", EMAIL),

@@ -97,7 +97,7 @@ class UpgraderSettings(Settings):
         default=None,
         description=(
             "Certificate authorities of the upgrader at `HARBORMASTER_HANDOFF_URL` in PEM, read for every call. "
-            "Unset: the system's."
+            "Unset: those of the system."
         ),
     )
 

@@ -67,7 +67,7 @@ def count_worker(registry: CollectorRegistry, restarts: int) -> None:
         registry: Registry of its metrics.
         restarts: Number of restarts of this worker number.
     """
-    Gauge(UP, "Whether a worker answers the worker that serves the scrape: 1 or 0.", registry=registry).set(1)
+    Gauge(UP, "Whether a worker responds to the worker that serves the scrape: 1 or 0.", registry=registry).set(1)
     Counter("harbormaster_worker_restarts", "Number of restarts of a worker.", registry=registry).inc(restarts)
 
 

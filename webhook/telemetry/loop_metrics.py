@@ -192,7 +192,7 @@ class LoopMetrics:
         )
         self.unconfirmed = Counter(
             "harbormaster_removals_unconfirmed",
-            "Events about content that was removed with a warning or because confirmation was switched off, or remains "
+            "Events about content that was removed with a warning or because confirmation was turned off, or remains "
             "on members unmanaged.",
             ("reason",),
             registry=registry,

@@ -30,7 +30,7 @@ Object = TypeVar("Object", bound=ApiObject)
 
 _BODIES: Final = ("spec", "sourceStatus", "lastUpdatedTime")
 _UNCHANGED: Final = deny("X-95", "The spec of a snapshot is immutable.", OURS, on=UPDATE)
-_TYPED: Final = "Every object in it must have an apiVersion and a kind."
+_TYPED: Final = "Every contained object must have an apiVersion and a kind."
 POLICY_SNAPSHOT_RULES: Final = (
     schema(
         "N-01",

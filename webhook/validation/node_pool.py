@@ -102,7 +102,7 @@ RULES: Final = (
     Rule(
         "K-11",
         (Severity.DENY, Severity.WARN),
-        "For capacity types, In must list at least one known value, and minValues of them. Others give a warning.",
+        "In must list a known capacity type, and at least minValues known ones. Unknown ones give a warning.",
         _RUNTIME,
     ),
     schema(
@@ -113,7 +113,7 @@ RULES: Final = (
     ),
     schema(
         "K-13",
-        "A taint must have a key and a known effect. value must not be empty, and timeAdded must be an RFC 3339 time.",
+        "A taint must have a key and a known effect. If set, value must not be empty, and timeAdded must be a time.",
         f"{_CRD}, {_RUNTIME}",
         f"{_NODE}.taints",
         f"{_NODE}.startupTaints",

@@ -32,12 +32,14 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("PlacementDiffReported", NORMAL, "DiffReported has become True"),
         Told("PlacementRolloutCompleted", NORMAL, "all conditions of a completed rollout have become True"),
         Told("PlacementRolloutStalled", WARNING, "the rollout has made no progress for ten minutes"),
-        Told("PlacementObjectsTooLarge", WARNING, "the present content of an object does not fit into etcd"),
-        Told("AdvisoriesChanged", WARNING, "further warnings of admission hold for the placement"),
+        Told("PlacementObjectsTooLarge", WARNING, "an object is too large to be placed"),
+        Told("AdvisoriesChanged", WARNING, "new admission warnings apply to the placement"),
         Told("AdvisoriesCleared", NORMAL, "no admission warning applies to the placement any longer"),
         Told("PlacementKindsNotRead", WARNING, "a selected namespace has kinds that the loop may not read"),
         Told(
-            "InvalidReportBackStrategy", WARNING, "statuses would be mirrored, but the policy may pick several clusters"
+            "InvalidReportBackStrategy",
+            WARNING,
+            "status is to be mirrored to the original objects, but the policy may pick several clusters",
         ),
         Told("StatusNotReportedBack", WARNING, "the status of an object could not be written back"),
         Told(
@@ -57,8 +59,8 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
             WARNING,
             "the namespace was deleted without confirmation, and placed content remains on members",
         ),
-        Told("RemovalConfirmationBypassed", WARNING, "pending removals proceed because confirmation was switched off"),
-        Told("ContentRemoved", WARNING, "content leaves members without confirmation"),
+        Told("RemovalConfirmationBypassed", WARNING, "pending removals proceed because confirmation was turned off"),
+        Told("ContentRemoved", WARNING, "content is being removed from members without confirmation"),
         Told("NoResourcesSelected", WARNING, "the selectors no longer match any object"),
         Told("PlacementNotRemoved", WARNING, "the deletion of the placement waits for Works"),
         Told("PlacementObjectsRemain", WARNING, "objects that are no longer placed cannot be deleted on members"),
@@ -109,7 +111,11 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("MemberClusterReadyToJoin", NORMAL, "the hub is ready for the agent"),
         Told("MemberClusterJoined", NORMAL, "the agent has joined"),
         Told("MemberClusterJoinStateUnknown", WARNING, "the agent no longer reports whether it has joined"),
-        Told("UnreadableReport", WARNING, "a report of the agent was ignored, because it cannot be read"),
+        Told(
+            "UnreadableReport",
+            WARNING,
+            "a report of the agent was ignored, except for its heartbeat, because it cannot be read",
+        ),
         Told("MemberClusterSilent", WARNING, "the agent has not reported for five minutes"),
         Told("MemberClusterReporting", NORMAL, "the agent reports"),
         Told("AllContentRefused", WARNING, "no object of any Work could be applied"),
@@ -145,7 +151,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("StagedUpdateFailed", WARNING, "the controller keeps failing on the object"),
     ),
     "ClusterApprovalRequest, ApprovalRequest": (
-        Told("AnalysisPassed", NORMAL, "the check of the stage is met, and the loop has approved"),
+        Told("AnalysisPassed", NORMAL, "the check of the stage has passed, and the loop has approved the stage"),
         Told("AnalysisFailed", WARNING, "the controller of checks keeps failing on the object"),
     ),
     "ClusterUpgradeRun": (
@@ -166,7 +172,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("MemberUpgradeFailed", WARNING, "the upgrade of a member has failed"),
         Told("MemberPending", NORMAL, "a member waits. Once for each reason"),
         Told("MemberSkipped", NORMAL, "a member is skipped"),
-        Told("SkipIgnored", NORMAL, "the skipped member, group or stage is already in upgrade or finished"),
+        Told("SkipIgnored", NORMAL, "the member, group or stage to skip is already being upgraded or has finished"),
         Told("SkipTargetUnknown", WARNING, "the skipped member, group or stage is not part of the run"),
         Told("ConcurrencyClamped", NORMAL, "a group upgrades fewer members concurrently than configured"),
         Told("CommandRefused", WARNING, "the run cannot start, or its state does not allow a command"),
@@ -179,7 +185,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
     "ClusterUpgradeProfile": (
         Told("RunGenerated", NORMAL, "the profile has created a run for a published version"),
         Told("TriggerFailed", WARNING, "the profile has no target version, or cannot create a run"),
-        Told("UpgradeProfileFailed", WARNING, "the controller keeps failing on the profile, also for strategies"),
+        Told("UpgradeProfileFailed", WARNING, "the controller keeps failing on the profile or strategy"),
     ),
     "NodePool": (
         Told(
@@ -225,7 +231,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
             WARNING,
             "the certificate or its authority expires soon. If they are files: on the webhook configuration",
         ),
-        Told("CertificateAuthorityRotated", NORMAL, "another authority signs from now on"),
+        Told("CertificateAuthorityRotated", NORMAL, "a new authority signs certificates from now on"),
     ),
 }
 """By their object."""

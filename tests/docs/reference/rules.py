@@ -18,7 +18,7 @@ write are in the API server's audit log.
 **Severity**: *deny* refuses the write, *warn* admits it with a warning, *default* sets an absent field,
 *mutate* rewrites a field, *allow* deliberately admits it, *none* deliberately leaves it to other mechanisms.
 **Layer**: *schema* and *CEL* are checked by the API server, from the CustomResourceDefinition, and also apply while no
-webhook answers. *webhook* is harbormaster. *live* compares with the rest of the hub, and only warns. **Specified in**:
+webhook responds. *webhook* is harbormaster. *live* compares with the rest of the hub, and only warns. **Specified in**:
 the section of the [specifications](../specifications/README.md) with fields, conditions and reasons.
 """
     headers = ["rule", "severity", "on", "kinds", "layers", "demands", "specified in"]

@@ -102,7 +102,7 @@ RULES: Final = (
     ),
     deny(
         "X-64",
-        "In a path, 0 or 1 must follow ~, a list index must be without sign and leading zeros, and - may only append.",
+        "In a path, 0 or 1 must follow ~, a list index must have no sign and no leading zeros, and - may only append.",
         f"{OURS}; RFC 6901, RFC 6902",
     ),
     deny("X-65", "A label variable in a value must be closed and name a label key.", OURS),

@@ -204,10 +204,10 @@ RULES: Final = (
         f"{OURS}; seed 000",
     ),
     deny("X-28", f"A policy must have at most {MOST_REQUIREMENTS} requirements on labels and properties.", OURS),
-    warn("X-19", "The node count should be given by its current name.", f"{OURS}; seed 000"),
+    warn("X-19", "The property for the node count should have its current name.", f"{OURS}; seed 000"),
     deny(
         "X-69",
-        f"The annotation {IGNORE_RESOURCE_OVERRIDES} must be true or false, on a cluster-scoped placement.",
+        f"The annotation {IGNORE_RESOURCE_OVERRIDES} must be true or false, only on a ClusterResourcePlacement.",
         OURS,
     ),
     *removal_annotations.RULES,
