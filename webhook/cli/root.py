@@ -45,7 +45,7 @@ SECTIONS: Final = {
         _LazyCommand("describe", "objects.describe", "Show the details of objects and their Events."),
         _LazyCommand("tree", "objects.tree", "Show a placement with its clusters, bindings, Works and objects."),
         _LazyCommand(
-            "history", "objects.history", "Show past decisions, rollouts, user actions, refusals and gate answers."
+            "history", "objects.history", "Show past decisions, rollouts, user actions, refusals and warnings."
         ),
         _LazyCommand("diff", "objects.diff", "Show what apply would change."),
         _LazyCommand("wait", "objects.wait", "Wait for a condition on one or more objects."),

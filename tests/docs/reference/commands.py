@@ -97,7 +97,7 @@ def exit_codes_page() -> str:
     """Return the page of all exit codes."""
     introduction = f"""
 For every command, **0** means success. **1** means an error, usage errors included, which is reported in one line on
-standard error. **2** is an answer, not an error: changes (`plan`, `simulate`, `render -o diff`), not allowed now
+standard error. **2** is a result, not an error: changes (`plan`, `simulate`, `render -o diff`), not allowed now
 (`gate`), a failed case (`test`), something that needs attention (`status`), or action required (`drain`, `run --wait`,
 `undo --wait`, `upgrade --wait`). The last four exit with **3** when they time out. `diff` has the codes of kubectl:
 **1** means changes, and **2** an error. A command that Ctrl-C interrupts exits with **{INTERRUPTED}**. A command whose

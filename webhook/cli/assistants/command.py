@@ -12,9 +12,9 @@ from webhook.cli.program import called_by_kubectl
 
 HELP: Final = """Serve read-only tools for editors and assistants (MCP).
 
-A client of the Model Context Protocol starts this command and talks to it on standard input and output. The tools are
-explain, plan, render, lint, gate, drain, budgets and history. They answer as the commands do with -o json, with your
-rights. Nothing is written or reserved, and values of Secrets are hidden. A long answer is shortened, and lists the
+A client of the Model Context Protocol starts this command, and uses its standard input and output. The tools are
+explain, plan, render, lint, gate, drain, budgets and history. They return what the commands print with -o json, with
+your rights. Nothing is written or reserved, and values of Secrets are hidden. A long result is shortened, and lists the
 omissions.
 
 The tools use one hub, selected as for all commands. They read *.yaml, *.yml and *.json below --folder, except

@@ -326,7 +326,7 @@ class BudgetsTool(FileTool):
 
 
 class HistoryTool(Tool):
-    """Show past decisions, rollouts, user actions, refusals and gate answers of the running hub, latest first."""
+    """Show past decisions, rollouts, user actions, refusals and warnings of the running hub, latest first."""
 
     about: _Word = Field(
         default="", description="Only this kind or object, such as crp/NAME, rp/NAME or nodepool/NAME."

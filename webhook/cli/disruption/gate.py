@@ -37,7 +37,7 @@ RESERVATION_HEADERS: Final = ("GATE", "OF", "FOR", "GRANTED", "HOLDER", "UNTIL",
 _CODES: Final = """\b
 Exit codes:
   0  allowed
-  1  an error: no such object, a question that cannot be answered, an unusable file, or an unreachable hub
+  1  an error: no such object, a request that cannot be evaluated, an unusable file, or an unreachable hub
   2  not allowed now
 """
 HELP: Final = f"""{SHORT}
@@ -46,8 +46,8 @@ Disruption of nodes may be blocked by the budgets of their NodePool, by pods and
 cluster may be blocked by a rollout, an update run, an upgrade run, a closed maintenance window, a hold or another
 disruption in progress.
 
-An answer is only advice: two callers that ask at the same time may both be allowed. With --reserve and --holder, the
-permission is reserved for you for the given number of seconds, and no other caller gets it.
+The result reserves nothing: two concurrent callers may both be allowed. With --reserve and --holder, the permission is
+reserved for you for the given number of seconds, and no other caller gets it.
 
 \b
 Examples:
@@ -63,8 +63,7 @@ Examples:
 DISRUPTION_HELP: Final = f"""Check whether nodes of a NodePool may be disrupted.
 
 POOL is a NodePool. Name the nodes to disrupt, in order of preference, or give only their number with --count. With -f,
-the answer comes from files: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets if the files have
-them.
+evaluates files instead: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets if the files have them.
 
 \b
 Examples:
@@ -77,7 +76,7 @@ Examples:
 {_CODES}"""
 ROLLOUT_HELP: Final = f"""Check whether a placement may be changed on a member cluster.
 
-PLACEMENT is NAME, crp/NAME or rp/NAMESPACE/NAME, and NAME with -n a ResourcePlacement. CLUSTER is a member cluster.
+PLACEMENT is NAME, crp/NAME or rp/NAMESPACE/NAME. With -n, NAME is a ResourcePlacement. CLUSTER is a member cluster.
 
 \b
 Examples:

@@ -49,7 +49,7 @@ Examples:
 
 \b
 Exit codes:
-  0  no pod that has to move is blocked, and other nodes take them all
+  0  no pod that has to move is blocked, and other nodes have room for all of them
   1  an error: no such node, an unusable file, or an unreachable cluster
   2  a pod is blocked, or no node takes it
 """

@@ -22,12 +22,19 @@ known kind.
 An object may occur in several environments, but not twice in one file or kustomization. An object with only
 generateName is validated with a name that the API server might generate.
 
-Errors are objects that admission would refuse, unknown fields, invalid values of harbormaster.dev/ignore-fields, and
-files with harbormaster objects that cannot be read. Warnings are objects that would be admitted with a warning, unknown
-fields of kinds of other projects, such as NodePool, whose CustomResourceDefinition is not among the files, and
-workloads without harbormaster.dev/ignore-fields that are placed together with their HorizontalPodAutoscaler. Each
-finding has file, line, column, rule and field. If budgets of a NodePool do not have their apparent effect, the output
-includes corrected budgets, ready to paste. If the windows can be read in two ways, it includes both corrections.
+\b
+Errors:
+  objects that admission would refuse
+  unknown fields, and invalid values of harbormaster.dev/ignore-fields
+  files with harbormaster objects that cannot be read
+Warnings:
+  objects that admission would accept with a warning
+  unknown fields of other projects' kinds, such as NodePool, without their CustomResourceDefinition among the files
+  workloads without harbormaster.dev/ignore-fields that are placed together with their HorizontalPodAutoscaler
+
+Each finding has file, line, column, rule and field. If the budgets of a NodePool probably differ from their author's
+intent, the output includes corrected budgets, ready to paste. If the windows can be read in two ways, it includes both
+corrections.
 
 \b
 Output:

@@ -28,7 +28,7 @@ Severity:
 
 \b
 Layers (-o wide). A write must pass all of them:
-  schema, CEL  the API server, with the CustomResourceDefinition, even if no webhook answers
+  schema, CEL  the API server, with the CustomResourceDefinition, even if no webhook responds
   webhook      this program
   live         this program, compared with other objects on the hub (warnings only)
 

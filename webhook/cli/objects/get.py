@@ -28,7 +28,7 @@ HELP = """Show objects.
 KIND is a kind, its plural or its short name: crp, rp, memberclusters, work, nodepools, deploy, ns, … Separate several
 kinds with commas. `all` stands for the same kinds as in kubectl, `fleet` for all kinds of harbormaster. The table has
 the columns of the kind's CustomResourceDefinition, or those of the API server. -o wide shows more columns, and for
-our kinds the URLs of the explanations of states and reasons.
+harbormaster's kinds the URLs that explain states and reasons.
 
 \b
 Formats (-o):
@@ -44,9 +44,9 @@ Examples:
   harbormaster get work -A --sort-by .metadata.creationTimestamp
   harbormaster get crp payments web -o json
   harbormaster get crp -l team=shop --show-labels
-  harbormaster get crp -w                  and every change, until Ctrl-C
-  harbormaster get crp -w --timeout 30s    and every change within 30 s
-  harbormaster get events -n default       of cluster-scoped objects, the latest last
+  harbormaster get crp -w                  follow every change until Ctrl-C
+  harbormaster get crp -w --timeout 30s    follow every change for 30 s
+  harbormaster get events -n default       Events of cluster-scoped objects, latest last
 
 \b
 Exit codes:

@@ -25,14 +25,14 @@ from webhook.history.record import LABEL, LABELS
 from webhook.runtime.clock import utc_now
 from webhook.settings.installation import NamespaceSettings
 
-HELP: Final = """Show past decisions, rollouts, user actions, refusals and gate answers.
+HELP: Final = """Show past decisions, rollouts, user actions, refusals and warnings.
 
 The loop and the servers record their actions for some days in ConfigMaps in the namespace of the installation
-(HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Any user who may read these ConfigMaps sees everything.
-Entries of the last seconds may be missing. For a user who may not, the server shows the entries of one namespace: that
-of -n, or of the kubeconfig's context.
+(HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Any user who may read these ConfigMaps sees everything. For
+other users, the server shows the entries of one namespace: that of -n, or of the kubeconfig's context. Entries of the
+last seconds may be missing.
 
-Without KIND, shows the entries of all objects. The table ends with the latest entry, -o json starts with it. Types are
+Without KIND, shows the entries of all objects. The latest entry is last in the table, and first in -o json. Types are
 Decision (clusters that a placement gained and lost), Rollout (of placements and runs), Action (a user created, changed
 or deleted a placement, started, stopped or undid a run, approved, rejected, or confirmed a removal), Refusal and
 Warning (of admission), Gate (a disruption that was not allowed) and Event (any other Event of the loop).
@@ -86,9 +86,7 @@ class _HistoryFilter:
     installed_in: str | None
 
 
-@click.command(
-    "history", help=HELP, short_help="Show past decisions, rollouts, user actions, refusals and gate answers."
-)
+@click.command("history", help=HELP, short_help="Show past decisions, rollouts, user actions, refusals and warnings.")
 @click.argument("words", nargs=-1, metavar="[KIND[/NAME] [NAME]]", shell_complete=tab("objects"))
 @grouped(
     "choice",
@@ -226,7 +224,7 @@ def _show(page: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> N
     if page.more:
         complain(f"older entries exist: raise --limit (up to {MOST_ITEMS}), or filter with --since and --type")
     if page.unreadable:
-        complain(f"{page.unreadable} entries could not be read")
+        complain(f"{page.unreadable} {'entry' if page.unreadable == 1 else 'entries'} could not be read")
 
 
 def _row(entry: RecordEntry) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ _FORBIDDEN: Final = 403
 
 HELP = """Show a placement as a tree of clusters, bindings, Works and objects.
 
-PLACEMENT is NAME, crp/NAME or rp/NAMESPACE/NAME, and NAME with -n a ResourcePlacement. The worst problems come first.
+PLACEMENT is NAME, crp/NAME or rp/NAMESPACE/NAME. With -n, NAME is a ResourcePlacement. The worst problems come first.
 Healthy clusters and objects are counted in one line (--all shows each). With a kubeconfig, you need the right to get
 the placement. The tree omits bindings, resource snapshots and Works that you may not list, and a message names their
 kinds.
@@ -66,7 +66,7 @@ States of an object:  failed, not yet (available), waiting (for the agent), diff
   works[]     name namespace generation reportedGeneration waitingForAgent envelope conditions[] deleting
               finalizers[] objects[]
   objects[]   ordinal group version kind namespace name state tracked reason message drifts[] diffs[] envelope
-  missing[]   reason message: clusters that are wanted and were not found
+  missing[]   reason message: requested clusters that were not found
   unread[]    kinds that you may not list, as plural.group
   A condition is type status reason message current, an envelope type namespace name, a drift or diff its path.
   wanted is null for PickAll. resourceIndex, upToDate, reportedGeneration, rollout, condition, envelope and

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HELP = """Run the agent of a member cluster: join the fleet, report, and apply what the hub sends.
 
-The agent runs in the member and talks to two API servers. On the hub, it has the rights that the hub grants to
+The agent runs in the member and uses two API servers. On the hub, it has the rights that the hub grants to
 `spec.identity` of the MemberCluster, only in the namespace fleet-member-NAME. In the member, it needs read access to
 nodes, pods and namespaces, and the rights to apply the placed objects: `harbormaster rbac agent` prints both. It also
 needs the CustomResourceDefinition of AppliedWorks there, one of those that `harbormaster crds` prints. `harbormaster

@@ -75,12 +75,13 @@ Exit codes:
 SERVE: Final = """Print the roles that `harbormaster serve` needs on the hub.
 
 The server reads the objects that admission and /v1 depend on, and creates TokenReviews and SubjectAccessReviews. It
-writes the Leases of reservations, the history, Events and, for authorized callers, orders to upgrade runs and answers
-to their gates. For `serve --reconcile` see `rbac reconcile --serve`. If it keeps a certificate authority of its own, it
-also writes that Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here. If upgraders
-report to it, it also writes the status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE here.
+writes the Leases of reservations, the history, Events and, for authorized callers, commands to upgrade runs and
+decisions on their gates. For `serve --reconcile` see `rbac reconcile --serve`. If it keeps a certificate authority of
+its own, it also writes that Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here.
+If upgraders report to it, it also writes the status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE
+here.
 
-Most hubs need neither orders to upgrade runs over HTTPS nor questions about node pools: omit these rights with
+Most hubs need neither commands to upgrade runs over HTTPS nor queries about node pools: omit these rights with
 --no-upgrade-orders and --no-node-pools.
 
 \b
@@ -275,7 +276,11 @@ def reconcile(
 
 
 @command.command("serve", help=SERVE, short_help="Print the roles of the HTTPS server on the hub.")
-@click.option("--networking-agents", is_flag=True, help="Expect networking agents on members.")
+@click.option(
+    "--networking-agents",
+    is_flag=True,
+    help="Allow the server to read exported services, so that a member cannot leave with some.",
+)
 @server_options
 @subject_options(SERVE_ACCOUNT)
 @output_option("yaml", "json")

@@ -21,7 +21,7 @@ HELP = """Run the HTTPS server: admission webhooks, scheduler extender and /v1 A
 
 The server reads the hub through a kubeconfig, or with the ServiceAccount of its pod. On the hub, it writes its own
 records (Leases of reservations, history and Events), its certificate authority if it keeps one, and for authorized
-callers orders to upgrade runs and answers to their gates. `harbormaster rbac serve` prints these rights. With
+callers commands to upgrade runs and decisions on their gates. `harbormaster rbac serve` prints these rights. With
 --reconcile, it also runs the reconcile loop. Register its webhooks with `harbormaster webhook-configuration`.
 
 Every setting is also an environment variable HARBORMASTER_<NAME>. Admission settings, such as
@@ -29,10 +29,10 @@ HARBORMASTER_PLACEMENT_AUTHORIZATION, have no command-line option. `harbormaster
 
 Changed certificate files are reloaded without a signal. Without files, all replicas share a certificate authority in
 the Secret that HARBORMASTER_CERTIFICATE_SECRET names, and make the API server trust it. On SIGTERM, the server drains:
-it answers until all callers have disconnected, so that no user's write fails because of the shutdown.
+it serves requests until all callers have disconnected, so that no user's write fails because of the shutdown.
 
-One process uses one CPU. With --workers, several processes answer on the same ports, each with its own cache. Probes
-and metrics cover all of them, and a process that dies is restarted. Only the first one reconciles.
+One process uses one CPU. With --workers, several processes serve the same ports, each with its own cache. Probes and
+metrics cover all of them, and a process that dies is restarted. Only the first one reconciles.
 
 \b
 Examples:

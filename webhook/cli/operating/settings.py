@@ -34,7 +34,7 @@ Examples:
 \b
 Exit codes:
   0  printed
-  1  invalid values of settings, which are all named
+  1  invalid settings (all of them are named)
 """
 
 _COMMANDS: Final = "cli"

@@ -34,7 +34,7 @@ Examples:
   harbormaster status -o json
 
 \b
--o json (yaml: the same), as /v1/status has it:
+-o json (yaml: the same), as returned by /v1/status:
   verdict     ok or attention
   clusters, placements, runs (unfinished)
               total states

@@ -32,7 +32,7 @@ Examples:
 \b
 Exit codes:
   0  no webhook configuration of that name is left
-  1  one could not be deleted, or the kubeconfig cannot be used
+  1  a webhook configuration could not be deleted, or the kubeconfig cannot be used
 """
 
 

@@ -17,6 +17,7 @@ import click
 from scorer.api.family import PlacementRef, placement_ref
 from scorer.api.unstructured.documents import name_of, namespace_of, text_at
 from scorer.api.unstructured.json_object import JsonObject
+from scorer.api.values.quoting import format_count
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded, check_metadata, load
 from webhook.cli.files.search import Files, example_fleet
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 HELP = """Run a hub with simulated members in one process.
 
 Serves the admission webhooks, the page, the /v1 API and the Kubernetes API for the objects, runs the controllers, and
-simulates the member clusters. Applies the files, prints the addresses, waits until everything has
-settled, prints what was placed where, and runs until Ctrl-C. If it is killed, the next start continues where it was.
+simulates the member clusters. Applies the files, prints the addresses, waits until everything has settled, prints what
+was placed where, and runs until Ctrl-C. If it is killed, the next start continues where it stopped.
 
 \b
 Examples:
@@ -61,7 +62,7 @@ While the hub runs, its data folder has a kubeconfig that only you can read. Its
 \b
 Exit codes:
   0  stopped (with --once: everything settled and every object was admitted)
-  1  a file, a port or the data folder cannot be used (with --once also: something is refused or did not settle)
+  1  a file, a port or the data folder cannot be used (with --once also: an object was refused or did not settle)
 """
 
 _POLL_SECONDS: Final = 0.25
@@ -330,7 +331,7 @@ class _Session:
             with _progress(colour=self._colour) as progress:
                 async for outcome in apply_all(client, self._loaded, keep_edits=True):
                     count = sum(counts.values()) + refusals + 1
-                    progress.say(f"applying: {count} of {len(self._loaded)} objects")
+                    progress.say(f"applying: {count} of {format_count(len(self._loaded), 'object')}")
                     if outcome.refusal is None:
                         counts[outcome.action] = counts.get(outcome.action, 0) + 1
                     else:
@@ -340,8 +341,7 @@ class _Session:
         words = [f"{count} {notes.get(action, action)}" for action, count in sorted(counts.items())]
         if refusals:
             words.append(f"{refusals} refused")
-        of = "1 object" if len(self._loaded) == 1 else f"{len(self._loaded)} objects"
-        click.echo(f"{of}: {', '.join(words)}")
+        click.echo(f"{format_count(len(self._loaded), 'object')}: {', '.join(words)}")
         sys.stdout.flush()
         return refusals
 
@@ -352,7 +352,7 @@ class _Session:
             with _progress(colour=self._colour) as progress:
                 while not rest.done():
                     unsettled, every = len(up.unsettled), len(up.placements())
-                    progress.say(f"settling: {every - unsettled} of {every} placements")
+                    progress.say(f"settling: {every - unsettled} of {format_count(every, 'placement')}")
                     await asyncio.wait((rest,), timeout=_POLL_SECONDS)
             return rest.result()
         finally:

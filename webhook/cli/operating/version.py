@@ -18,10 +18,10 @@ from webhook.cli.text.output import print_document, print_line
 from webhook.runtime.distribution import installed_version
 
 _WHAT: Final = {"server": "what is installed on the hub", "agents": "the members of the fleet"}
-HELP = """Print the versions of this program, of the hub, and of what runs there.
+HELP = """Print the versions of this program, of the hub, and of the components on it.
 
-The versions of `harbormaster serve` and of the loop come from the labels that Helm sets on their Deployments, those of
-the agents from the status of the members. Without a hub, only the version of the client is printed.
+The versions of `harbormaster serve` and of the loop are read from the labels that Helm sets on their Deployments, and
+those of the agents from the status of the members. Without a hub, only the version of the client is printed.
 
 \b
 Examples:
@@ -73,7 +73,7 @@ def _versions_of(connection: HubConnection, *, with_name: bool) -> dict[str, Any
     except UserError as error:
         if with_name:
             raise
-        complain(f"note: only the client's version is known: {error.lines[0]}")
+        complain(f"note: only the version of the client is available: {error.lines[0]}")
         return {}
 
 

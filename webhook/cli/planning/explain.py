@@ -24,8 +24,8 @@ from webhook.cli.text.output import print_document, print_line, print_table, wit
 
 HELP = """Explain why a placement got its clusters.
 
-PLACEMENT is NAME, crp/NAME or rp/NAMESPACE/NAME, and NAME with -n a ResourcePlacement. With -f, the files are the hub,
-as for `harbormaster plan`. Otherwise the running hub answers. Without CLUSTER, prints one line per cluster of the
+PLACEMENT is NAME, crp/NAME or rp/NAMESPACE/NAME. With -n, NAME is a ResourcePlacement. With -f, the files are the hub,
+as for `harbormaster plan`. Otherwise, queries the running hub. Without CLUSTER, prints one line per cluster of the
 fleet. With one or more clusters, prints every check and every score with its numbers, and the changes that would alter
 the result.
 
@@ -35,7 +35,7 @@ Examples:
   harbormaster explain crp/payments busybee keenowl
   harbormaster explain -f examples/fleet crp/payments busybee
   harbormaster explain rp/team-a/web -o json
-  harbormaster explain crp/payments -o wide    with a URL that documents each verdict
+  harbormaster explain crp/payments -o wide    with a URL that explains each verdict
   harbormaster explain crp/payments --runs     earlier decisions, and what changed between them
 
 \b

@@ -59,7 +59,7 @@ With --on, the plan also shows the nodes that changed NodePools, node classes an
 those that drift, expire, are empty or consolidated, with the first and the last time, and with --prices the cost.
 
 An unfinished staged update run is shown with its stages, their clusters in order, pending waits, the changes on the
-clusters, and the earliest completion time. Problems that would abort the run are shown, but not refused.
+clusters, and the earliest completion time. Problems that would abort the run are shown, and do not fail the command.
 
 An upgrade run is shown with the members whose upgrades start next, and with its plan. An approval request or a gate
 with the condition Approved is shown with the clusters that its run updates next.
@@ -89,7 +89,7 @@ Exit codes:
   1  an error, or an object that admission refuses: file, document and field are on standard error. With
      --require-complete: the plan does not cover everything
   2  changes: a placement would change or is new, a run would change a cluster, or other nodes of NodePools would be
-     disrupted, with --compare: a policy picks a cluster that the other does not
+     disrupted (with --compare: a policy picks a cluster that the other does not)
 """
 
 
@@ -294,7 +294,7 @@ class _PlanOptions:
     click.option(
         "--require-complete",
         is_flag=True,
-        help="Exit with 1 if a change cannot be judged, or if an object that the plan depends on cannot be read.",
+        help="Exit with 1 if a change cannot be evaluated, or if an object that the plan depends on cannot be read.",
     ),
     click.option(
         "--prices",

@@ -38,17 +38,17 @@ from webhook.cli.text.output import print_document
 
 HELP: Final = """Print the final objects of placements on each cluster.
 
-The objects are those that the running hub would write into Works: selected, without the fields of the hub, unwrapped
-from envelopes, and with overrides and their variables applied. They are in order of application. Nothing is written to
-the hub.
+Prints the objects that the running hub would write into Works: without the fields that the hub sets, unwrapped from
+envelopes, and with overrides and their variables applied. They are in the order in which an agent applies them. Nothing
+is written to the hub.
 
 With -f alone, the files are both the hub and the proposed changes. With --on, or on a running hub (--hub, or an option
-that names one), -f holds the proposed changes. Objects of a hub that harbormaster does not watch are those of the
-latest resource snapshot of a placement. A removal that needs a confirmation counts as confirmed.
+that names one), -f holds the proposed changes. Objects that harbormaster does not watch on the hub are taken from the
+latest resource snapshot of their placement. A removal that needs a confirmation counts as confirmed.
 
 -o diff compares with the objects that each cluster has now, or with --base, and prints clusters with equal changes
 together. -o markdown prints the same as a comment for a pull request of at most 65,536 characters. With --delete, both
-show the objects that leave each cluster.
+show the objects that are removed from each cluster.
 
 -o dir=FOLDER writes a subfolder for each cluster, as Argo CD and Flux read it. FOLDER must be empty, missing or from an
 earlier run, unless you give --overwrite. Files of earlier runs that are not rendered anymore are removed, except with
@@ -61,13 +61,13 @@ Examples:
   harbormaster render -f examples/fleet                              # objects of every cluster
   harbormaster render -f examples/fleet --cluster dover --placement crp/payments
   harbormaster render --hub -f payments.yaml -o diff                 # what would this change on each cluster?
-  harbormaster render --on dump.yaml --delete crp/payments -o diff   # what would leave each cluster?
+  harbormaster render --on dump.yaml --delete crp/payments -o diff   # what would be removed?
   harbormaster render -f new/fleet --base old/fleet -o diff          # two versions of a repository
   harbormaster render -f fleet -o dir=rendered                       # for a GitOps tool
 
 \b
 Exit codes:
-  0  success, with -o diff or markdown: no object would change
+  0  success (with -o diff or markdown: no object would change)
   1  an error, an object that admission refuses, or an object that cannot be rendered for a cluster
   2  with -o diff or markdown: objects would change
 """
@@ -294,7 +294,7 @@ def _uncertainties(document: JsonObject) -> Iterator[str]:
     """Yield the placements that may select more objects than an answer has."""
     for entry in document["placements"]:
         if entry["uncertain"]:
-            yield f"{reference(entry)}: its selectors change, and may select objects that are not known"
+            yield f"{reference(entry)}: its selectors change, and may select objects that this plan cannot see"
 
 
 def _problems(document: JsonObject) -> Iterator[str]:

@@ -22,8 +22,8 @@ from webhook.runtime.clock import utc_now
 HELP: Final = """List removals of content from members that await confirmation.
 
 The content remains on the members until the removal is confirmed (`harbormaster confirm PLACEMENT`). If the source is
-restored, no removal is pending anymore. Orphaned content, which remained when its namespace was deleted, has no digest:
-create its placement again, or delete the content on the members and then the annotation
+restored, the removal is no longer pending. Orphaned content, which remained when its namespace was deleted, has no
+digest: create its placement again, or delete the content on the members and then the annotation
 `harbormaster.dev/orphaned-content` from their MemberClusters.
 
 With -n, only that namespace is read, so rights in the namespace are enough. If you may not list the placements of all
@@ -40,7 +40,7 @@ Examples:
 \b
 -o json (yaml: the same):
   items[]     placement kind effect digest objects clusters[] clusterCount onMembers since ageSeconds, as
-              /v1/removals has them
+              returned by /v1/removals
 
 \b
 Exit codes:

@@ -43,8 +43,8 @@ _WAITING_CODES: Final = """  1  an error (with --wait also: the run could not be
 """
 HELP: Final = """Start, stop, resume, list and watch staged updates.
 
-A run rolls out a placement with strategy type External, in the stages of a staged update strategy. `harbormaster
-approve` and `harbormaster reject` answer its approval requests. `harbormaster undo` rolls it back.
+A run rolls out a placement with strategy type External, in the stages of a staged update strategy. Approve or reject
+its stages with `harbormaster approve` and `harbormaster reject`. Roll it back with `harbormaster undo`.
 
 \b
 Examples:
@@ -105,7 +105,7 @@ Exit codes:
 {_WAITING_CODES}"""
 STATUS_HELP: Final = f"""Show the progress of a staged update.
 
-Shows stages and clusters, pending waits, and the commands that answer them. -w shows every change until the run is
+Shows stages, clusters and pending waits, with the command that ends each wait. -w shows every change until the run is
 finished. Without RUN, lists the unfinished runs. RUN is NAME, csur/NAME or sur/NAMESPACE/NAME.
 
 \b
@@ -130,7 +130,7 @@ States of a cluster:  pending, held (must not be changed now), updating, done, f
               message command
   stages[]    stage state startTime endTime message clusters[]
   clusters[]  cluster state since finished message
-  Without RUN: items[] as /v1/runs has them
+  Without RUN: items[], as returned by /v1/runs
 
 \b
 Exit codes:
@@ -149,7 +149,7 @@ Examples:
 
 \b
 -o json (yaml: the same):
-  items[]     as /v1/runs has them
+  items[]     as returned by /v1/runs
 
 \b
 Exit codes:

@@ -59,7 +59,8 @@ _WAITING_CODES: Final = f"""  1  an error (with --wait also: the run has failed)
 HELP: Final = """Start, stop and watch upgrades of member clusters.
 
 A ClusterUpgradeRun upgrades members to a Kubernetes version or to newer node images, in the stages and groups of a
-strategy. Create it with `harbormaster apply`. Answer its gates with `harbormaster approve` and `harbormaster reject`.
+strategy. Create it with `harbormaster apply`. Approve or reject its gates with `harbormaster approve` and `harbormaster
+reject`.
 
 \b
 Examples:
@@ -138,8 +139,8 @@ Exit codes:
 """
 STATUS_HELP: Final = f"""Show the progress of an upgrade run, or of all upgrade runs.
 
-Shows stages, groups and members, pending waits, and the commands that answer them. -w shows every change until the run
-is finished.
+Shows stages, groups, members and pending waits, with the command that ends each wait. -w shows every change until the
+run is finished.
 
 \b
 Examples:
