@@ -39,8 +39,8 @@ from webhook.cli.text.output import print_document
 HELP: Final = """Print the final objects of placements on each cluster.
 
 Prints the objects that the running hub would write into Works: without the fields that the hub sets, unwrapped from
-envelopes, and with overrides and their variables applied. They are in the order in which an agent applies them. Nothing
-is written to the hub.
+envelopes, and with overrides and their variables applied. Agents apply them in this order. Nothing is written to the
+hub.
 
 With -f alone, the files are both the hub and the proposed changes. With --on, or on a running hub (--hub, or an option
 that names one), -f holds the proposed changes. Objects that harbormaster does not watch on the hub are taken from the
