@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -61,6 +61,9 @@ SETTLED = """() => {
   return view.dataset.view !== "placement" || view.querySelector(`.explanation:not([hidden]),
     #placement-body > .quiet:only-child, #placement-body .problem:not([hidden])`) !== null;
 }"""
+
+LEGIBLE: Final = {"overflow": 0, "overlaps": [], "outside": [], "clipped": [], "small": [], "faint": []}
+"""What ``layout.js`` measures where the page neither scrolls sideways nor hides text or has targets that are missed."""
 
 VIEWS = ((1280, "light"), (1001, "dark"), (768, "light"), (320, "dark"))
 """A width for each layout of the style sheet, where it is narrow, and both colour schemes."""

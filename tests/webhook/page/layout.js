@@ -62,6 +62,28 @@
     .filter((element) => seen(element) && element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).display !== "inline")
     .map((element) => element.textContent);
 
+  const isForEyes = (element) => {
+    for (let up = element; up; up = up.parentElement) if (getComputedStyle(up).clipPath !== "none") return false;
+    return seen(element);
+  };
+
+  // Text of which a part is cut off, where nothing scrolls and no ellipsis shows that there is more.
+  const clipped = texts.map((node) => node.parentElement).filter(isForEyes).filter((element) => {
+    const { overflowX, overflowY, textOverflow, webkitLineClamp } = getComputedStyle(element);
+    const wide = overflowX === "hidden" && textOverflow !== "ellipsis" && element.scrollWidth > element.clientWidth + 1;
+    return wide || (overflowY === "hidden" && webkitLineClamp === "none" && element.scrollHeight > element.clientHeight + 2);
+  }).map((element) => element.textContent.trim().slice(0, 40));
+
+  // What is pressed: 24 px high and wide, 44 px where fingers press it. The strips of the calendar are read as one picture.
+  const isTouch = matchMedia("(max-width: 700px), (pointer: coarse)").matches;
+  const least = isTouch ? 44 : 24;
+  const modal = document.querySelector("dialog:modal");
+  const small = [...document.querySelectorAll("button, select, input, textarea, summary, nav a")].filter((element) => {
+    if (!isForEyes(element) || (modal && !modal.contains(element))) return false;
+    const { width, height } = element.getBoundingClientRect();
+    return height + 0.5 < (element.matches(".stretch") ? 24 : least) || (width + 0.5 < least && !element.matches(".stretch, summary"));
+  }).map((element) => `${element.textContent.trim().slice(0, 30) || element.placeholder || element.id}: ${Math.round(element.offsetWidth)} x ${Math.round(element.offsetHeight)}`);
+
   // WCAG contrast of every text against what is painted behind it.
   const parse = (text) => {
     const [r, g, b, a = 1] = text.match(/[\d.]+/g).map(Number);
@@ -94,8 +116,9 @@
   const faint = contrasts.filter(({ ratio }) => ratio < 4.5).map(({ text, ratio }) => `${text}: ${ratio.toFixed(2)}`);
 
   return {
-    overlaps, outside, cut, faint, texts: texts.length, boxes: boxes.length,
-    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    overlaps, outside, cut, clipped, small, faint, texts: texts.length, boxes: boxes.length,
+    // a table that scrolls in its panel hides columns as well
+    overflow: Math.max(...[document.documentElement, ...[...document.querySelectorAll(".scroller")].filter((box) => getComputedStyle(box).overflowX === "auto")].map((box) => box.scrollWidth - box.clientWidth)),
     lowest: Math.min(...contrasts.map(({ ratio }) => ratio)),
   };
 }

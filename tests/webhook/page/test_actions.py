@@ -15,7 +15,7 @@ from scorer.staged_update.orders import approved_conditions
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.page.axe import COLOURS, FINDINGS, script
-from tests.webhook.page.conftest import PATIENCE, VIEWS, Tabs, show
+from tests.webhook.page.conftest import LEGIBLE, PATIENCE, VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
@@ -101,8 +101,8 @@ async def test_an_approval_is_shown_confirmed_and_followed(tmp_path, tabs):
         for width, scheme in (*VIEWS, (390, "dark")):
             await show(page, width, scheme)
             measured = await page.evaluate(MEASURE)
-            seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
-            assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
+            seen = {key: measured[key] for key in LEGIBLE}
+            assert seen == LEGIBLE, f"{width} px, {scheme}"
         await show(page)
         await approve.focus()
         await page.keyboard.press("Enter")

@@ -9,7 +9,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.waiting import until
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import SHORTEST_PAUSE, Opener, expect_address, show, texts
+from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, Opener, expect_address, show, texts
 from tests.webhook.page.fixture_hub import FixtureHub, fill, make_cluster, placement_item
 from tests.webhook.page.fixture_objects import made_object, tree_on
 
@@ -309,8 +309,8 @@ async def test_it_can_be_read_from_desk_to_phone(hub: FixtureHub, open_page: Ope
     for width, scheme in SIZES:
         await show(page, width, scheme)
         measured = await page.evaluate(MEASURE)
-        seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
-        assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
+        seen = {key: measured[key] for key in LEGIBLE}
+        assert seen == LEGIBLE, f"{width} px, {scheme}"
         lefts = [
             (await page.locator(node).first.bounding_box() or {})["x"]
             for node in (".of-placement", ".of-cluster", ".of-object")

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Route, expect
 
 from tests.waiting import until
-from tests.webhook.page.conftest import SHORTEST_PAUSE, VIEWS, expect_address, show, texts
+from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, VIEWS, expect_address, show, texts
 from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, ago, fill, make_cluster, many, placement_item
 
@@ -105,8 +105,8 @@ async def test_nothing_overlaps_and_everything_can_be_read(hub, open_page, scena
     for width, scheme in VIEWS[:1] if scenario is many else VIEWS:
         await show(opened.page, width, scheme)
         measured = await opened.page.evaluate(MEASURE)
-        seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
-        assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
+        seen = {key: measured[key] for key in LEGIBLE}
+        assert seen == LEGIBLE, f"{width} px, {scheme}"
         assert measured["texts"] > (8 if ref == "timeline" else 15)
         if scenario is sample:
             assert measured["cut"] == [], f"{width} px"
@@ -114,19 +114,22 @@ async def test_nothing_overlaps_and_everything_can_be_read(hub, open_page, scena
         await opened.assert_quiet()
 
 
-async def test_the_check_finds_overlaps_and_faint_text(open_page):
+async def test_the_check_finds_overlaps_faint_and_clipped_text_and_small_targets(open_page):
     """The geometric check is no good if it cannot fail."""
     opened = await open_page("crp/payments")
     await opened.page.evaluate(
         """() => {
           const sheet = new CSSStyleSheet();
-          sheet.replaceSync(".legend { margin-top: -2em; } .sub { color: #aaa; } .rows .who { width: 900px; }");
+          sheet.replaceSync(`.legend { margin-top: -2em; } .sub { color: #aaa; } .rows .who { width: 900px; }
+            .placement-picks { height: 9px; overflow: hidden; } .act { min-height: 0 !important; height: 20px; }`);
           document.adoptedStyleSheets = [sheet];
         }"""
     )
     measured = await opened.page.evaluate(MEASURE)
     assert measured["overlaps"]
     assert measured["faint"]
+    assert measured["clipped"]
+    assert [one for one in measured["small"] if one.startswith("Show the plan")]
 
 
 async def unfold(details) -> None:
@@ -224,6 +227,9 @@ async def test_the_fleet_shows_upgrades_and_windows(hub, open_page):
     windows = [await texts(rows.nth(place).locator(".c-window")) for place in (1, 3)]
     assert windows == [["open"], ["opens Sat 28 Nov 21:00"]]
     assert "Rolling out 2 3 of 6 clusters updated · 1 cluster being upgraded" in await texts(page.locator(".card"))
+    for width in (1271, 1270, 1024, 1001):
+        await show(page, width)
+        assert (await page.evaluate(MEASURE))["overflow"] == 0, f"{width} px"
 
 
 async def test_a_cluster_of_its_own(hub, open_page):
@@ -246,8 +252,8 @@ async def test_a_cluster_of_its_own(hub, open_page):
         await show(page, width, scheme)
         assert await texts(page.locator("#cluster-panel dd")) == told
         measured = await page.evaluate(MEASURE)
-        seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
-        assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
+        seen = {key: measured[key] for key in LEGIBLE}
+        assert seen == LEGIBLE, f"{width} px, {scheme}"
     await opened.assert_quiet()
 
 

@@ -16,7 +16,7 @@ from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import PATIENCE, VIEWS, show
+from tests.webhook.page.conftest import LEGIBLE, PATIENCE, VIEWS, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
@@ -169,8 +169,8 @@ async def test_it_is_legible_and_follows_an_edit(up, tabs):
         for width, scheme in VIEWS:
             await show(page, width, scheme)
             measured = await page.evaluate(MEASURE)
-            seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
-            assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
+            seen = {key: measured[key] for key in LEGIBLE}
+            assert seen == LEGIBLE, f"{width} px, {scheme}"
         for number in (3, 2):
             stored = await up.store.get(PLACEMENT, Key("payments"))
             await up.store.replace(PLACEMENT, {**stored, "spec": {**stored["spec"], "policy": pick_n(number)}})

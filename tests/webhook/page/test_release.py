@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import VIEWS, Opener, expect_address, show, texts
+from tests.webhook.page.conftest import LEGIBLE, VIEWS, Opener, expect_address, show, texts
 from tests.webhook.page.fixture_hub import FixtureHub
 from tests.webhook.page.fixture_objects import changed_object, rendered
 
@@ -53,8 +53,8 @@ async def test_a_short_release_is_unfolded_and_marked_by_sign_and_colour(hub: Fi
     for width, scheme in VIEWS:
         await show(page, width, scheme)
         measured = await page.evaluate(MEASURE)
-        seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
-        assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
+        seen = {key: measured[key] for key in LEGIBLE}
+        assert seen == LEGIBLE, f"{width} px, {scheme}"
     await page.evaluate(script().read_text(encoding="utf-8"))
     assert await page.evaluate(FINDINGS) == []
     await opened.assert_quiet()
