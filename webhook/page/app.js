@@ -20,6 +20,7 @@ import { token } from "./session.js";
 import { SignIn } from "./sign_in.js";
 import { showSummary } from "./summary.js";
 import { Wanted, merged } from "./wanted.js";
+import { ZONE } from "./zone.js";
 
 const by = (id) => document.getElementById(id);
 const narrow = matchMedia("(max-width: 700px)");
@@ -211,8 +212,15 @@ async function reading(path, task) {
   } catch (error) {
     if (error instanceof SignInError) stranger(error);
     else if (error instanceof ApiError) problem(path, inWords(error));
+    if (error.status === 403) deny(path);
     throw error;
   }
+}
+
+/** Replace "Loading…" in the place of a list that the viewer may not read. */
+function deny(path) {
+  for (const waiting of document.querySelectorAll(`[data-waits-for="${path}"]`)) say(waiting, "You may not see this.");
+  renderSummary();
 }
 
 /** Why something cannot be read, and what happens next. */
@@ -513,6 +521,7 @@ function showConnection() {
 setInterval(() => state.connection.state === "disconnected" && showConnection(), 1000);
 
 by("open-to-all").hidden = !isOpenToMachine;
+say(by("zone"), `Times are in ${ZONE}.`);
 
 const reopen = follow(
   (change) => {

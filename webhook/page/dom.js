@@ -64,6 +64,14 @@ export function isNews(element, value) {
   return true;
 }
 
+/** Scroll the box of a list to its current row, when another row becomes the current one. */
+export function reveal(list) {
+  const [box, row] = [list.parentElement, list.querySelector("[aria-current]")];
+  if (!row || box.scrollHeight <= box.clientHeight || !isNews(list, row.getAttribute("href"))) return;
+  const [frame, own] = [box.getBoundingClientRect(), row.getBoundingClientRect()];
+  if (own.top < frame.top || own.bottom > frame.bottom) box.scrollTop += own.top - frame.top - frame.height / 4;
+}
+
 /** Mark an element as just changed, for a moment. */
 export function flash(element) {
   element.classList.remove("changed");

@@ -190,7 +190,7 @@ function triggerWords(trigger) {
   if (!trigger?.message) return [];
   const short = because(trigger.message);
   const line = h("p", {}, `Last decided because: ${short}.`);
-  return short === trigger.message ? [line] : [line, h("details", {}, h("summary", {}, "in full"), h("p", {}, `${trigger.message}.`))];
+  return short === trigger.message ? [line] : [line, h("details", {}, h("summary", {}, "In full"), h("p", {}, `${trigger.message}.`))];
 }
 
 /** The explanation of one placement: keeps what the viewer unfolded between updates. */

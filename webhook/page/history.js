@@ -52,6 +52,8 @@ const STEPS = new Set([
   "InternalMemberClusterCreated", "InternalMemberClusterSpecUpdated", "NamespaceCreated", "RoleCreated", "RoleBindingCreated", "MemberClusterReadyToJoin",
 ]);
 
+const SHORT = /\bfound ([\d,]+) of (?!\1 )[\d,]+ clusters?\b/; // in a decision that picked fewer clusters than requested
+
 /** The tone of a rollout or of an Event, from its reason. */
 function toneOf(reason, usual) {
   if (/(Succeeded|Successfully|Completed|Available|Cleared)$/.test(reason)) return "good";
@@ -90,7 +92,7 @@ function read(entry) {
   const rules = isVerdict ? all.filter((one) => /^[A-Z]+-[0-9]+$/.test(one)) : [];
   return {
     id, at: Date.parse(lastTime ?? time), type, object, user: by, operation, text: beyond(text, word, reason), rules, reasons: all, times, reason: shown,
-    word: type === "Rollout" && object.kind in RUNS ? "run" : word, tone: type === "Rollout" || type === "Event" ? toneOf(reason, tone) : tone,
+    word: type === "Rollout" && object.kind in RUNS ? "run" : word, tone: type === "Rollout" || type === "Event" ? toneOf(reason, tone) : type === "Decision" && SHORT.test(message) ? "warn" : tone,
     name: object.namespace ? `${object.namespace}/${object.name}` : object.name, isStep: STEPS.has(reason),
   };
 }

@@ -152,7 +152,7 @@ export class PlacementView {
     this.removals = h("section", { class: "part removals", "aria-label": "Pending removals", hidden: true }, h("h3", {}, "Pending removals"),
       h("p", { class: "quiet" }, "This content remains on the members until its removal is confirmed, or until its source is restored."), this.removalList);
     this.timeline = new Timeline({ firstRows });
-    this.course = h("details", { class: "course", hidden: true }, h("summary", {}, "rollout timeline"), this.timeline.element);
+    this.course = h("details", { class: "course", hidden: true }, h("summary", {}, "Rollout timeline"), this.timeline.element);
     this.course.addEventListener("toggle", () => this.timeline.render());
     this.rollout.append(h("h3", {}, "Rollout ", this.rolloutSub), this.progress, this.course);
     this.more = h("div", { class: "more-about" });

@@ -1,7 +1,7 @@
 /** The list of placements: each a link that selects it, with its picks and, when something is wrong, one sentence. */
 
 import { address, beside, change } from "./address.js";
-import { flash, h, isNews, patchList, say } from "./dom.js";
+import { flash, h, isNews, patchList, reveal, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
 import { besideRow, pillInRow } from "./reference.js";
 import { currentRun, whyOf } from "./runs.js";
@@ -171,6 +171,7 @@ export class PlacementsView {
     patchList(this.list, shown, (one) => (one.items ? `=${one.value}` : one.ref),
       (one) => (one.items ? makeGroup() : h("li", {}, h("a", { class: "row-link" }), h("span", { class: "row-states" }))),
       (element, one, isNew) => (one.items ? updateGroup(element, one) : this.update(element, one, isNew)));
+    reveal(this.list);
     this.note.hidden = found.length > 0;
     this.more.hidden = Boolean(values.group) || found.length <= limit;
     say(this.more, this.all ? `Show only the first ${number(limit)}` : `Show all ${number(found.length)} placements`);

@@ -4,7 +4,7 @@ import { actionButton, runTarget, showActions } from "./actions.js";
 import { beside, href, timelineOf } from "./address.js";
 import { serverNow, ticking } from "./clock.js";
 import { command } from "./commands.js";
-import { flash, h, isNews, patchList, say } from "./dom.js";
+import { flash, h, isNews, patchList, reveal, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
 import { besideRow, pillInRow, pillOf } from "./reference.js";
 import { hasAll, terms } from "./selection.js";
@@ -147,7 +147,7 @@ export class RunsView {
     this.toolbar.offer("ns", counted(tally(all, (run) => run.namespace || CLUSTER_SCOPED, [CLUSTER_SCOPED])));
     const items = this.matching(all);
     const open = items.filter((run) => !isOver(run)).length;
-    say(sub, `${items.length < all.length ? `${number(items.length)} of ${number(all.length)} match` : number(items.length)}${open ? `, ${number(open)} unfinished` : ""}`);
+    say(sub, `${items.length < all.length ? `${number(items.length)} of ${number(all.length)} match` : count(items.length, "run")}${open ? `, ${number(open)} unfinished` : ""}`);
     this.note.hidden = items.length > 0;
     const limit = this.firstRows();
     const shown = this.all || items.length <= limit ? items : items.filter((run, index) => index < limit || run.ref === this.selected);
@@ -161,6 +161,7 @@ export class RunsView {
       if (isNews(states, run.state)) states.replaceChildren(pillInRow(run.state));
       if (!isNew) flash(link);
     });
+    reveal(this.list);
     this.more.hidden = items.length <= limit;
     say(this.more, this.all ? `Show only the first ${number(limit)}` : `Show all ${number(items.length)} runs`);
     this.more.setAttribute("aria-expanded", String(this.all));

@@ -1,5 +1,7 @@
 /** Instants in the reader's time zone. Everything is reckoned in milliseconds of UTC; a zone is for showing it only. */
 
+import { serverNow } from "./clock.js";
+
 const FIELDS = { weekday: "short", year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
 
 /** The zone of this browser, such as `Europe/Paris`. */
@@ -50,7 +52,15 @@ export function moment(instant) {
 
 /** A text of the API with its instants as the reader's clock shows them. */
 export function localTimes(text) {
-  return text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => moment(Date.parse(found)));
+  return text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => moment(Date.parse(found)))
+    .replace(/\b([A-Z][a-z]{2}) (\d\d [A-Z][a-z]{2}) (\d\d:\d\d) UTC\b/g, withoutYear);
+}
+
+/** `Sat 05 Dec 21:00 UTC` in the reader's zone; the day of the week gives the year. */
+function withoutYear(found, weekday, date, time) {
+  const now = new Date(serverNow()).getUTCFullYear();
+  const instant = [now, now + 1, now - 1].map((year) => Date.parse(`${date} ${year} ${time} UTC`)).find((one) => new Date(one).toUTCString().startsWith(weekday));
+  return instant === undefined ? found : moment(instant);
 }
 
 /** Every full hour of the reader's clock in `[start, end)`, with what the clock shows: days of 23 or 25 hours as they are. */

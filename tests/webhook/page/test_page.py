@@ -271,7 +271,9 @@ async def test_a_cluster_is_shown_by_its_name_and_hidden_by_another_address(hub,
     ]
     hub.clusters = [each for each in hub.clusters if each["name"] != "busybee"]
     hub.publish(clusters=True)
-    await expect(page.locator("#cluster-body")).to_have_text("Member cluster busybee does not exist or was deleted.")
+    await expect(page.locator("#cluster-body")).to_have_text(
+        "Member cluster busybee does not exist or was deleted. Show all clusters"
+    )
     await page.evaluate("location.hash = 'placement/crp/payments'")
     await expect(page.locator("#cluster-panel")).to_be_hidden()
     await expect(page.locator("#placement-title")).to_have_text("payments")

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.builders.update_run import FIVE, Moments
-from tests.webhook.page.conftest import VIEWS, expect_address, show, texts
+from tests.webhook.page.conftest import LEGIBLE, VIEWS, expect_address, show, texts
 from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import FixtureHub
 from tests.webhook.page.fixture_runs import many_stages, sample_runs, since, wide_run
@@ -75,8 +75,8 @@ async def test_nothing_overlaps_and_nothing_has_to_be_scrolled_sideways(hub, ope
     for width, scheme in (*VIEWS, (PHONE, "light")):
         await show(opened.page, width, scheme)
         measured = await opened.page.evaluate(MEASURE)
-        seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
-        assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
+        seen = {key: measured[key] for key in LEGIBLE}
+        assert seen == LEGIBLE, f"{width} px, {scheme}"
         assert await opened.page.locator("#run .tl-item").count() > 3
     await opened.assert_quiet()
 
@@ -162,6 +162,21 @@ async def test_times_are_those_of_the_readers_zone(hub, open_page):
     give(hub, Moments().succeeded())
     opened = await opened_on(open_page, hub, zone="Asia/Kolkata")
     await expect(opened.page.locator("#run .tl-axis li").first).to_have_text("13:30:00")
+    await expect(opened.page.get_by_text("Times are in Asia/Calcutta.")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        pytest.param("oslo until Wed 02 Dec 13:00 UTC", "oslo until Wed 2 Dec 18:30", id="this-year"),
+        pytest.param("oslo until Fri 01 Jan 20:00 UTC", "oslo until Sat 2 Jan 1:30", id="next-year"),
+        pytest.param("oslo until Wed 02 Dec 13:00 CET", "oslo until Wed 02 Dec 13:00 CET", id="another-zone"),
+    ],
+)
+async def test_times_in_messages_are_those_of_the_readers_zone_too(hub, open_page, told, shown):
+    hub.placement("crp/network-policies")["clusters"][1]["detail"] = told
+    opened = await open_page("placement/crp/network-policies", zone="Asia/Kolkata")
+    await expect(opened.page.locator(".rollout-states")).to_contain_text(f"smartfish: {shown}")
 
 
 async def test_many_finished_clusters_are_folded_into_one_row(hub, open_page):

@@ -72,6 +72,23 @@ async def test_every_entry_says_what_by_whom_and_leads_to_its_object(hub: Fixtur
     await opened.assert_quiet()
 
 
+@pytest.mark.parametrize(
+    ("message", "tone"),
+    [
+        pytest.param("picked bravelion; found all clusters needed: 1 cluster", "good", id="all"),
+        pytest.param("picked bravelion; found 1 of 1,000 clusters needed", "warn", id="fewer"),
+        pytest.param("found 0 of 1 cluster needed", "warn", id="none"),
+        pytest.param("found 11 of 11 clusters", "good", id="as-many"),
+    ],
+)
+async def test_a_decision_that_found_too_few_clusters_is_not_green(
+    hub: FixtureHub, open_page: Opener, message: str, tone: str
+) -> None:
+    hub.log = [entry(0, 0, **WHAT["decision"] | {"message": message})]
+    page = (await open_page("timeline")).page
+    await expect(shown(page).locator(".pill")).to_have_class(f"pill {tone}")
+
+
 async def test_entries_are_in_days_the_latest_first(hub: FixtureHub, open_page: Opener) -> None:
     hub.log = [entry(3, 1), entry(2, 24 * 2), entry(1, 24 * 2 + 1)]
     page = (await open_page("timeline")).page

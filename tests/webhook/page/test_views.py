@@ -156,6 +156,22 @@ async def test_runs_and_pools_keep_their_filter(hub, open_page):
     await expect_address(page, "#runs")
 
 
+async def test_the_selected_placement_is_visible_in_a_long_list(hub, open_page):
+    hub.placements = [placement_item(f"crp/app-{number:02}", "PickAll", {}) for number in range(40)]
+    opened = await open_page("placement/crp/app-39", width=1440)
+    box, row = (opened.page.locator(one) for one in (".placements-box", ".row-link[aria-current]"))
+    await expect(row).to_contain_text("app-39")
+    frame, own = await box.bounding_box(), await row.bounding_box()
+    assert frame["y"] <= own["y"]
+    assert own["y"] + own["height"] <= frame["y"] + frame["height"]
+
+
+async def test_no_column_heads_without_rows(open_page):
+    page = (await open_page("placement/crp/audit?q=nothing-like-it")).page
+    await expect(page.get_by_text("No placement matches.")).to_be_visible()
+    await expect(page.locator(".placements-head")).to_be_hidden()
+
+
 async def bytes_of(requests: list[Request]) -> int:
     """Return what the answers took on the wire, without their headers."""
     return sum([(await request.sizes())["responseBodySize"] for request in requests])
