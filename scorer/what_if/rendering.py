@@ -13,9 +13,13 @@ from typing import TypeAlias
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import (
+    dicts_at,
     is_deleting,
     metadata_of,
+    name_of,
+    namespace_of,
     spec_of,
+    status_of,
     text_at,
 )
 from scorer.placement.binding_plan import BrokenBindingError
@@ -26,6 +30,8 @@ from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.rollout.views.rendering import ContentSources, RenderedContent, rendered
 from scorer.rollout.works.plan import Placeable
+from scorer.staged_update.orders import index_used
+from scorer.staged_update.record import cluster_name, clusters_of
 from scorer.what_if.changed import Changed
 from scorer.what_if.changes import binding_states
 from scorer.what_if.content import content_to_roll_out
@@ -92,6 +98,21 @@ def future_contents(hub: Changed, only: Collection[ObjectKey] | None = None) -> 
         for placement in hub.state.placements
         if only is None or identity_of(placement) in only
     }
+
+
+def run_contents(state: HubState, run: JsonObject) -> Contents:
+    """Return the content of the placement of a staged update run, once the run has updated all its clusters.
+
+    It has the resource snapshot and the overrides that the run has recorded for them. Other clusters keep their
+    content, and so do all of them before the run is initialized. Empty: the placement does not exist.
+
+    Args:
+        state: The hub.
+        run: The run.
+    """
+    place = namespace_of(run), text_at(run, "spec", "placementName")
+    placements = (item for item in state.placements if (namespace_of(item), name_of(item)) == place)
+    return {identity_of(placement): _Renderer(state).of_run(placement, run) for placement in placements}
 
 
 def with_kept_objects(before: Contents, after: Contents, hub: Changed) -> Contents:
@@ -175,6 +196,26 @@ class _Renderer:
             placement, bindings, content.snapshots, content.group, keeps_overrides=not hub.overrides_known
         )
         return PlacementContent(placement, dict(rolled_out), content.problem, content.uncertain)
+
+    def of_run(self, placement: JsonObject, run: JsonObject) -> PlacementContent:
+        """Return the content of each cluster after a run."""
+        snapshots, present = self._state.resource_snapshots_of(placement), dict(self.present(placement))
+        index = index_used(run)
+        group = next(
+            (group for group in snapshot_groups(snapshots) if str(group.index) == index and group.master), None
+        )
+        if group is None:
+            problem = f"its resource snapshot {index} no longer exists" if index else "it is not initialized yet"
+            return PlacementContent(placement, present, f"run {name_of(run)} changes nothing: {problem}")
+        bindings = binding_states(self._state.bindings_of(placement))
+        contents: dict[_ContentKey, RenderedContent] = {}
+        updated = {}
+        for entry in (entry for stage in dicts_at(status_of(run), "stagesStatus") for entry in clusters_of(stage)):
+            cluster = cluster_name(entry)
+            if cluster in bindings:
+                binding = bound(dict(bindings[cluster]), group.name, Overrides.of(entry))
+                updated[cluster] = self._content(binding, snapshots, present.get(cluster), contents)
+        return PlacementContent(placement, present | updated)
 
     def _rolled_out(
         self,

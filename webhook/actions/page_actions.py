@@ -30,6 +30,8 @@ from webhook.actions.viewer_hub import ViewerHubs
 
 _ATTEMPTS: Final = 3
 _CONFLICT: Final = 409
+_MOST_UPDATES: Final = 1000
+"""As many clusters as `POST /v1/render` accepts."""
 
 
 class StaleActionError(Exception):
@@ -51,6 +53,9 @@ class ActionAnswer(TypedDict):
     """The result, as the command reports it. In a preview: the result of an execution."""
     warnings: list[str]
     """Warnings of the API server."""
+    updates: list[str]
+    """Clusters that get the content of the staged update run next, at most 1000. `POST /v1/render` with the run and
+    these clusters shows what changes there."""
 
 
 class PageActions:
@@ -123,4 +128,5 @@ def _answer(action: ActionPlan, warnings: list[str], *, executed: bool) -> Actio
         "executed": executed,
         "outcome": action.outcome,
         "warnings": warnings,
+        "updates": list(action.updates[:_MOST_UPDATES]),
     }

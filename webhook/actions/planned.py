@@ -116,6 +116,7 @@ class ActionPlan:
         facts: The state that the effect depends on, by name. Execution requires the same facts.
         write: The write, or None if the object is in the requested state already.
         outcome: The result, as the command reports it.
+        updates: Clusters that get the content of the run next.
     """
 
     command: Sequence[str]
@@ -123,6 +124,7 @@ class ActionPlan:
     facts: Mapping[str, str]
     write: HubWrite | None
     outcome: str
+    updates: Sequence[str] = ()
 
 
 class ActionReader(Protocol):

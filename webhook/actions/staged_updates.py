@@ -100,6 +100,7 @@ def _approve(
         facts,
         write,
         f"{wait.request} approved: run {order.name} continues",
+        [] if stage_name(_next_stage(run, wait)) == DELETE_STAGE else _next_clusters(run, wait),
     )
 
 

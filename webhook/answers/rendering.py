@@ -9,7 +9,7 @@ Source: docs/specifications/what-if.md 6.
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
@@ -28,8 +28,15 @@ from scorer.rollout.views.rendering import RenderedContent, wave_in
 from scorer.rollout.works.plan import WorkCause
 from scorer.staged_update.views.content_diff import ChangeKind
 from scorer.what_if.changes import apply_changes
-from scorer.what_if.rendering import Contents, PlacementContent, future_contents, present_contents, with_kept_objects
-from scorer.what_if.state import UNRENDERED, ObjectKey
+from scorer.what_if.rendering import (
+    Contents,
+    PlacementContent,
+    future_contents,
+    present_contents,
+    run_contents,
+    with_kept_objects,
+)
+from scorer.what_if.state import UNRENDERED, HubState, ObjectKey, identity_of
 from webhook.access.rights import Reviewed
 from webhook.admission.documents import DocumentSet
 from webhook.answers.plan_answer import AdmissionVerdict, FleetOfPlan, PlanCoverage
@@ -44,6 +51,7 @@ from webhook.answers.proposal import (
     judge_proposal,
 )
 from webhook.answers.proposed_objects import unknown_member
+from webhook.answers.update_runs import unknown_run
 from webhook.runtime.yaml import format_yaml
 from webhook.validation.framework.context import Context
 
@@ -132,10 +140,12 @@ class RenderScope:
     Args:
         clusters: Only these clusters. None: unlimited.
         unchanged: Whether unchanged objects are listed as well.
+        run: Staged update run. Only its placement is rendered, with the content of the run. None: unset.
     """
 
     clusters: Sequence[str] | None = None
     unchanged: bool = False
+    run: ObjectKey | None = None
 
 
 WHOLE: Final = RenderScope()
@@ -165,16 +175,23 @@ def render(
         before: Content to compare with. None means the present content of the clusters.
 
     Raises:
-        ProposalError: See `judge_proposal`. Or a cluster is unknown, or the answer would be too large.
+        ProposalError: See `judge_proposal`. Or a cluster or the run is unknown, or the answer would be too large.
     """
     judged = judge_proposal(hub, proposal, context, audience, reviews, await_runs=False)
     changed = apply_changes(judged.state, judged.changes)
     _check_clusters(scope, judged.state.fleet, changed.state.fleet)
+    run = None if scope.run is None else _run(judged.state, scope.run, audience)
+    if run is not None:
+        own = frozenset(run_contents(judged.state, run))
+        audience = replace(audience, only=own if audience.only is None else own.intersection(audience.only))
     if before is None:
         before = present_contents(judged.state, audience.only)
     elif audience.only is not None:
         before = {identity: content for identity, content in before.items() if identity in audience.only}
     after = with_kept_objects(before, future_contents(changed, audience.only), changed)
+    if run is not None:
+        contents = run_contents(judged.state, run)
+        after = {identity: content for identity, content in contents.items() if identity in after}
     hidden = {family.placement.group_kind for family in FAMILIES if not audience.sees_objects(family)}
     reserved = {
         identity: reason for identity in {*before, *after} if (reason := _reserved(identity, before, after, audience))
@@ -186,6 +203,15 @@ def render(
         "evaluatedAt": format_time(judged.state.now),
         **coverage(judged, audience, unread, UNRENDERED),
     }
+
+
+def _run(state: HubState, key: ObjectKey, audience: Audience) -> JsonObject:
+    """Return a run that the caller may see. Raises `ProposalError`."""
+    runs = state.runs if audience.knows(key[:2]) else ()
+    run = next((run for run in runs if identity_of(run) == key), None)
+    if run is None:
+        raise ProposalError([Misfit("/run", "unknown", unknown_run(key.name, key.namespace))])
+    return run
 
 
 def _check_clusters(scope: RenderScope, before: Fleet, after: Fleet) -> None:

@@ -6,6 +6,8 @@
 import { ask } from "./api.js";
 import { command } from "./commands.js";
 import { h } from "./dom.js";
+import { count } from "./format.js";
+import { changesOfRun } from "./release.js";
 import { called, hasActions, isOpenToMachine, tokenPath } from "./server.js";
 import { keepToken, readToken } from "./session.js";
 
@@ -60,6 +62,7 @@ class Action {
     this.order = order;
     this.facts = null;
     this.body = h("div", { class: "action-effect" });
+    this.changes = h("section", { class: "action-changes", "aria-label": "Changes", hidden: true });
     this.status = h("p", { class: "action-status", role: "status" });
     this.reason = h("textarea", { id: "action-reason", class: "control", rows: 2, maxlength: 1024, required: order.action === "reject" });
     this.token = h("input", { id: "action-token", class: "control", type: "password", autocomplete: "off", spellcheck: "false" });
@@ -70,7 +73,7 @@ class Action {
     this.confirm = h("button", { type: "submit", class: "act primary", disabled: true }, "Confirm");
     this.cancel = h("button", { type: "button", class: "act", onclick: () => dialog.close() }, "Cancel");
     this.form = h("form", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
-      h("h2", { id: "action-title" }, titleOf(order)), this.body, this.reasonField, this.tokenField, this.status, h("p", { class: "action-buttons" }, this.confirm, this.cancel));
+      h("h2", { id: "action-title" }, titleOf(order)), this.body, this.changes, this.reasonField, this.tokenField, this.status, h("p", { class: "action-buttons" }, this.confirm, this.cancel));
     dialog.replaceChildren(this.form);
   }
 
@@ -101,9 +104,20 @@ class Action {
       this.confirm.textContent = "Confirm";
       this.confirm.disabled = false;
       this.say("");
+      this.showChanges(answer.updates);
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  /** Show what changes on the clusters that the action updates next. Without it, the action can be confirmed as well. */
+  async showChanges(clusters) {
+    this.changes.hidden = !clusters.length;
+    if (!clusters.length) return;
+    const title = h("h3", {}, `Changes on ${count(clusters.length, "cluster")}`);
+    this.changes.replaceChildren(title, h("p", { class: "quiet" }, "Comparing the content…"));
+    const content = await changesOfRun(this.order.target, clusters).catch((error) => [h("p", { class: "quiet" }, `Changes unavailable: ${error.message}`)]);
+    this.changes.replaceChildren(title, ...content);
   }
 
   show(answer) {

@@ -15,6 +15,7 @@ const MOST_OBJECTS = 100;
 const FIRST_LINES = 40; // of a difference, until the rest is wanted
 const MOST_LINES = 500;
 const OPEN_LINES = 60; // of all differences of a group, which are then unfolded
+const OPEN_IN_DIALOG = 12; // so that its buttons stay in sight
 const SIGNS = { Added: "+", Removed: "−", Changed: "~" };
 const TONES = { "+": "gained", "-": "lost", "@": "hunk" };
 
@@ -87,10 +88,10 @@ function groupName(amount, all) {
   return `${number(amount)} of ${count(all, "cluster")}`;
 }
 
-function groupOf({ clusters, objects, unchanged }, ref, all) {
+function groupOf({ clusters, objects, unchanged }, ref, all, openLines) {
   const rest = objects.length - MOST_OBJECTS;
   const place = clusters.length > 1 ? `${clusters[0]} and ${number(clusters.length - 1)} more` : clusters[0];
-  const isOpen = objects.reduce((total, one) => total + one.diff.length, 0) <= OPEN_LINES;
+  const isOpen = objects.reduce((total, one) => total + one.diff.length, 0) <= openLines;
   return h("li", {},
     h("p", {}, h("b", {}, groupName(clusters.length, all)), ": ", some(clusters)),
     h("ul", { class: "objects" }, objects.slice(0, MOST_OBJECTS).map((object) => changedObject(object, { path: `${ref}/${clusters[0]}`, place, isOpen })),
@@ -101,7 +102,16 @@ function groupOf({ clusters, objects, unchanged }, ref, all) {
 /** What would change on the clusters of a placement if everything were rolled out. */
 export async function releaseOf({ ref, kind, namespace, name, clusters }) {
   const { document } = await ask("/v1/render", { body: { placements: [namespace ? { kind, namespace, name } : { kind, name }] } });
-  const entry = document.placements[0];
+  return changes(document.placements[0], ref, clusters.length, OPEN_LINES, "Every cluster has what would be released now.");
+}
+
+/** What a staged update run changes on some of its clusters. */
+export async function changesOfRun({ namespace = "", name }, clusters) {
+  const { document } = await ask("/v1/render", { body: { run: namespace ? { namespace, name } : { name }, clusters } });
+  return changes(document.placements[0], `run ${namespace}/${name}`, clusters.length, OPEN_IN_DIALOG, "The content of these clusters does not change.");
+}
+
+function changes(entry, path, all, openLines, nothing) {
   if (!entry || entry.hidden) return [h("p", { class: "quiet" }, "You may not list the snapshots of resources and overrides, which hold the objects.")];
   const rest = entry.groups.length - MOST_GROUPS;
   return [
@@ -110,8 +120,8 @@ export async function releaseOf({ ref, kind, namespace, name, clusters }) {
     entry.failures.length > NAMED ? h("p", { class: "quiet" }, `and ${number(entry.failures.length - NAMED)} more clusters`) : null,
     entry.unknown.length ? h("p", { class: "detail" }, "The present objects of ", some(entry.unknown), " are unknown, so all objects count as added.") : null,
     entry.uncertain ? h("p", { class: "detail" }, "The selectors change, and may select objects that this plan cannot see.") : null,
-    entry.groups.length ? h("ul", { class: "release" }, entry.groups.slice(0, MOST_GROUPS).map((group) => groupOf(group, ref, Math.max(clusters.length, group.clusters.length)))) : null,
+    entry.groups.length ? h("ul", { class: "release" }, entry.groups.slice(0, MOST_GROUPS).map((group) => groupOf(group, path, Math.max(all, group.clusters.length), openLines))) : null,
     rest > 0 ? h("p", { class: "quiet" }, `and ${number(rest)} more groups of clusters`) : null,
-    entry.groups.length || entry.failures.length || entry.message ? null : h("p", { class: "quiet" }, "Every cluster has what would be released now."),
+    entry.groups.length || entry.failures.length || entry.message ? null : h("p", { class: "quiet" }, nothing),
   ].filter(Boolean);
 }

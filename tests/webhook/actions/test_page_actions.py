@@ -66,6 +66,7 @@ async def test_an_approval_is_previewed_and_given_in_the_name_of_the_viewer(wait
     assert preview["command"] == """harbormaster approve r --stage test --message 'it'"'"'s flat'"""
     assert preview["impact"] == ["Stage live then updates 3 clusters (v1, v2, v3)."]
     assert preview["precondition"]["approval request"] == REQUEST
+    assert preview["updates"] == ["v1", "v2", "v3"]
     answer = await carried_out(actions, world, order("approve", reason="it's flat"))
     assert (answer["executed"], answer["outcome"]) == (True, f"{REQUEST} approved: run r continues")
     request = await world.store.get(APPROVAL_REQUEST, Key(REQUEST))

@@ -286,3 +286,49 @@ async def test_a_run_that_is_rolled_back_links_to_its_rollback_and_is_not_undone
             await sub.get_by_role("link", name=second, exact=True).click()
             await expect(page.locator("#run-title")).to_have_text(second)
             await expect(undo).to_have_count(0)
+
+
+async def test_an_approval_shows_what_changes_on_the_clusters_of_the_next_stage(tmp_path, tabs):
+    """Of the release of the run, not of a later one, and no values of Secrets."""
+    password, later = "c2VjcmV0LW9mLXRoZS1sZWRnZXI=", "not-part-of-this-run"
+    rates = {f"rate-{number:03}": str(number) for number in range(100)}
+    async with waiting_hub(tmp_path / "data") as up:
+        await approve(up, RUN)
+        for kind, data in (("Secret", {"password": password}), ("ConfigMap", rates)):
+            head = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "rates", "namespace": "ledger"}}
+            await up.store.create(KINDS["", kind], {**head, "data": data})
+        await release(up, "ledger-2")
+        namespace = await up.store.get(KINDS["", "Namespace"], Key("ledger"))
+        namespace["metadata"]["labels"]["later"] = later
+        await up.store.replace(KINDS["", "Namespace"], namespace)
+        assert await up.settled(PATIENCE / 1000)
+        async with opened(tabs, f"{up.https_url}/#runs/csur/ledger-2", token_of(up)) as page:
+            dialog = page.get_by_role("dialog")
+            changes = dialog.get_by_role("region", name="Changes", exact=True)
+            await page.get_by_role("button", name="Approve ledger-2", exact=True).click()
+            await expect(changes.get_by_role("heading")).to_have_text("Changes on 1 cluster")
+            await expect(changes.locator(".release > li > p").first).to_have_text("The only cluster: bergen")
+            await expect(changes.locator("summary", has_text="Namespace ledger")).to_contain_text("changed")
+            secret = changes.locator("summary", has_text="Secret ledger/rates")
+            await expect(secret).to_contain_text("added")
+            await expect(changes.locator(".diff").first).to_be_hidden()
+            await secret.click()
+            await changes.locator("summary", has_text="ConfigMap ledger/rates").click()
+            difference = changes.get_by_role("region", name="Difference of ConfigMap ledger/rates on bergen")
+            await expect(difference).to_be_visible()
+            await expect(changes.get_by_role("button", name=re.compile(r"^Show \d+ more lines$"))).to_have_count(1)
+            shown = await changes.text_content() or ""
+            assert "release: ledger-2" in shown
+            assert password not in shown
+            assert later not in shown
+            await page.evaluate(script().read_text(encoding="utf-8"))
+            for width, scheme in (*VIEWS, (390, "dark")):
+                await show(page, width, scheme)
+                assert await page.evaluate(FINDINGS) == []
+                assert await page.evaluate(FINDINGS, COLOURS) == []
+                assert await dialog.evaluate("(box) => box.scrollWidth <= box.clientWidth"), (width, scheme)
+            await show(page)
+            await dialog.get_by_role("button", name="Confirm", exact=True).click()
+            await expect(dialog.get_by_role("status")).to_have_text(
+                "ledger-2-after-first approved: run ledger-2 continues"
+            )

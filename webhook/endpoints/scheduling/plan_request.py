@@ -67,6 +67,9 @@ class RenderModel(ChangesModel):
     """Limit the answer to these member clusters. Absent: all."""
     unchanged: bool = False
     """Whether to list objects that would not change as well."""
+    run: RunRefModel | None = None
+    """Staged update run on the hub. The answer then has only its placement, with the resource snapshot and the
+    overrides that the run rolls out, instead of the latest ones. Absent: no run."""
 
 
 class PlanModel(ChangesModel):
@@ -88,8 +91,11 @@ def requested_placements(body: ChangesModel) -> list[ObjectKey] | None:
 
 
 def requested_scope(body: RenderModel) -> RenderScope:
-    """Return the clusters to render, and whether unchanged objects are included."""
-    return RenderScope(body.clusters, body.unchanged)
+    """Return the clusters to render, whether unchanged objects are included, and the run."""
+    if body.run is None:
+        return RenderScope(body.clusters, body.unchanged)
+    run = ObjectKey(*family_in(body.run.namespace).run.group_kind, body.run.name, body.run.namespace)
+    return RenderScope(body.clusters, body.unchanged, run)
 
 
 def requested_runs(body: PlanModel) -> list[ObjectKey] | None:

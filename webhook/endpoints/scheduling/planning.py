@@ -7,14 +7,16 @@ from collections.abc import Collection
 
 from aiohttp import web
 
-from scorer.api.family import PLACEMENTS
+from scorer.api.family import PLACEMENTS, family_in
 from scorer.api.kinds import Kind
 from scorer.what_if.state import ObjectKey
 from webhook.admission.limited import OPEN, compared_kinds, shown_with
 from webhook.answers.proposal import CONTENT_SNAPSHOTS, SHOWN_KINDS, Audience, Proposal
 from webhook.answers.proposed_objects import kinds_named
+from webhook.answers.update_runs import unknown_run
 from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.problems import Mistake, ProblemError
 from webhook.endpoints.http.responses import unstored
 from webhook.endpoints.scheduling.plan_request import (
     ChangesModel,
@@ -43,6 +45,10 @@ def add_routes(api: Api) -> None:
     async def render(request: web.Request) -> web.Response:
         body = await api.read(request, RenderModel)
         proposal = read_proposal(body, api.answers.admission().kinds)
+        if body.run is not None:
+            kind, name, namespace = family_in(body.run.namespace).run, body.run.name, body.run.namespace
+            if not await api.may_get(request, kind, name, namespace):
+                raise ProblemError.of_mistakes([Mistake("/run", "unknown", unknown_run(name, namespace))])
         kinds = await api.readable_kinds(request, PLACEMENTS)
         kinds |= {*SHOWN_KINDS} - {*PLACEMENTS}
         audience = await _audience(api, request, kinds, (), proposal, body)

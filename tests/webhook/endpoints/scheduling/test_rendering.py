@@ -153,6 +153,7 @@ async def test_a_proposed_placement_shows_no_object_of_the_hub_that_the_caller_m
         ),
         pytest.param({"lost": ["m0"]}, "/lost", "unknown", id="field"),
         pytest.param({"clusters": ["m"] * 1001}, "/clusters", "too-many", id="too-many"),
+        pytest.param({"run": {"name": "web-1"}}, "/run", "unknown", id="run"),
     ],
 )
 async def test_mistakes_have_pointers(world, body, pointer, code):
