@@ -12,7 +12,7 @@ const RUN = /^((csur|cuprun)\/[^/]+|sur\/[^/]+\/[^/]+)$/;
 const PATHS = { placement: PLACEMENT, runs: RUN, cluster: /^[^/]+$/, reference: /^[^/]+$/ };
 
 /** What if, and what is unfolded: about this placement or cluster, and not about the next one. */
-const OF_SUBJECT = ["n", "lost", "on", "section", "clusters", "objects"];
+const OF_SUBJECT = ["n", "lost", "tolerate", "on", "section", "clusters", "objects"];
 const KIND_OF = { crp: "ClusterResourcePlacement", rp: "ResourcePlacement", csur: "ClusterStagedUpdateRun", sur: "StagedUpdateRun", cuprun: "ClusterUpgradeRun" };
 
 const handlers = [];
@@ -48,10 +48,11 @@ export function href(view, path = "", parameters = {}) {
   return `#${view}${path ? `/${path}` : ""}${query ? `?${query}` : ""}`;
 }
 
-/** The link to something else in the same view, seen in the same way. */
-export function beside(view, path) {
+/** The link to something else in the same view, seen in the same way, or to the same with other `parameters`. */
+export function beside(view, path, parameters = {}) {
   const here = address();
-  return href(view, path, here.view === view ? Object.fromEntries([...here.query].filter(([key]) => !OF_SUBJECT.includes(key))) : {});
+  const kept = here.view === view ? Object.fromEntries([...here.query].filter(([key]) => !OF_SUBJECT.includes(key))) : {};
+  return href(view, path, { ...kept, ...parameters });
 }
 
 /** The link to the timeline of a placement or a run: `crp/web`, `sur/shop/web-3`. */

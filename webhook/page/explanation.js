@@ -1,5 +1,6 @@
 /** Why these clusters: one row per cluster with its points as a stacked bar, or the check that turned it away. */
 
+import { beside, href } from "./address.js";
 import { h, isNews, patchList, pill, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
 import { refer } from "./reference.js";
@@ -137,27 +138,39 @@ function ranges(items, terms) {
   });
 }
 
+/** The taint whose toleration alone would let a cluster pass; empty: something else, or more, is missing. */
+function missingToleration({ help, filters }) {
+  const check = filters?.find((one) => one.name === "taints");
+  const taints = new Set((check?.tolerated ?? []).filter((one) => one.by === null).map((one) => one.taint));
+  const [taint] = taints;
+  return taints.size === 1 && help.includes(` ${taint}`) ? taint : "";
+}
+
 /** What would help, one sentence for all clusters it would help; then the ranges. Losers come first, they are nearest. */
-function callOut(items, terms) {
+function callOut(items, terms, ref) {
   const helps = new Map();
   for (const item of [...items].sort((a, b) => isCandidate(b) - isCandidate(a))) {
     if (!item.help) continue;
     const words = item.help.startsWith(`${item.cluster} `) ? item.help.slice(item.cluster.length + 1) : item.help;
-    helps.set(words, [...(helps.get(words) ?? []), item.cluster]);
+    const known = helps.get(words) ?? { clusters: [], tolerate: missingToleration(item) };
+    known.clusters.push(item.cluster);
+    helps.set(words, known);
   }
-  const out = [...helps].slice(0, FIRST_HELPS).map(([words, clusters]) => {
+  const out = [...helps].slice(0, FIRST_HELPS).map(([words, { clusters, tolerate }]) => {
     const rest = clusters.length - NAMED_CLUSTERS;
-    const names = clusters.slice(0, NAMED_CLUSTERS).join(", ") + (rest > 0 ? ` and ${number(rest)} more` : "");
-    return h("p", {}, h("b", {}, names), ` ${words}${/[.!?]$/.test(words) ? "" : "."}`);
+    const names = clusters.slice(0, NAMED_CLUSTERS).flatMap((name, index) => [index ? ", " : "", h("a", { href: href("cluster", name) }, name)]);
+    return h("p", {}, h("b", {}, names, rest > 0 ? ` and ${number(rest)} more` : ""), ` ${words}${/[.!?]$/.test(words) ? "" : "."}`,
+      ...(tolerate ? [" ", h("a", { href: beside("placement", ref, { tolerate }) }, "Plan this toleration")] : []));
   });
-  const others = [...helps.values()].slice(FIRST_HELPS).flat().length;
+  const others = [...helps.values()].slice(FIRST_HELPS).flatMap(({ clusters }) => clusters).length;
   if (others) out.push(h("p", { class: "quiet" }, `Suggestions for ${count(others, "more cluster")} are in their rows.`));
   const told = new Set(); // two terms may sort by the same property
   for (const { text } of ranges(items, terms)) {
     if (told.has(text.join(""))) continue;
     told.add(text.join(""));
     const [a, low, b, high, c] = text;
-    out.push(h("p", {}, a, h("b", {}, low), b, h("b", {}, high), c));
+    const linked = (name) => (name ? h("b", {}, h("a", { href: href("cluster", name) }, name)) : "");
+    out.push(h("p", {}, a, linked(low), b, linked(high), c));
   }
   return out;
 }
@@ -214,8 +227,9 @@ export class ExplanationView {
   }
 
   /** Show the answer of `POST /v1/explain`, given parsed and as the text that came. */
-  show(document, text) {
+  show(document, text, ref) {
     this.document = document;
+    this.ref = ref;
     if (this.text !== text) {
       URL.revokeObjectURL(this.blob);
       this.blob = URL.createObjectURL(new Blob([text], { type: "application/json" }));
@@ -275,8 +289,8 @@ export class ExplanationView {
     if (isNews(this.runWords, [doc.snapshot, doc.fleetSize, doc.counts, doc.evaluatedAt, doc.batches])) this.runWords.replaceChildren(...runWords(doc));
     if (isNews(this.trigger, doc.trigger)) this.trigger.replaceChildren(...triggerWords(doc.trigger));
     this.run.hidden = !this.run.textContent;
-    const helps = callOut(items, terms);
+    const helps = callOut(items, terms, this.ref);
     this.callOut.hidden = !helps.length;
-    if (isNews(this.callOut, helps.map((p) => p.textContent))) this.callOut.replaceChildren(...helps);
+    if (isNews(this.callOut, [this.ref, helps.map((p) => p.textContent)])) this.callOut.replaceChildren(...helps);
   }
 }

@@ -29,6 +29,17 @@ const SHOWN_REMOVALS = 20;
 const MOST_DIGESTS = 50; // that one action confirms
 const FIRST_CLUSTERS = 30; // whose objects are offered at once
 
+const TAINT = "[^=:,\\s]+(=[^=:,\\s]*)?(:NoSchedule)?";
+const TAINTS = `\\s*${TAINT}(,${TAINT})*\\s*`;
+
+/** The tolerations of taints as kubectl writes them: `key=value:NoSchedule`, `key:NoSchedule`, `key`. */
+function tolerationsOf(text) {
+  return text.split(",").map((one) => one.trim()).filter(Boolean).map((taint) => {
+    const [, key, , value, , effect] = /^([^=:]*)(=([^:]*))?(:(.*))?$/.exec(taint) ?? [null, taint];
+    return { key, ...(value ? { operator: "Equal", value } : { operator: "Exists" }), ...(effect ? { effect } : {}) };
+  });
+}
+
 /** `payments`, or `shop/cart` for a placement of a namespace. */
 function fullName(placement) {
   return placement.namespace ? `${placement.namespace}/${placement.name}` : placement.name;
@@ -181,13 +192,16 @@ export class PlacementView {
     this.number = h("input", { type: "number", min: 0, max: 2147483647, step: 1, id: "whatif-number", class: "control" });
     this.numberLabel = h("label", { for: "whatif-number" }, "it requested ", this.number, " clusters");
     this.lost = h("select", { id: "whatif-lost", class: "control" }, h("option", { value: "" }, "none"));
+    this.tolerate = h("input", { type: "text", id: "whatif-tolerate", class: "control", pattern: TAINTS, title: "taints, such as key=value:NoSchedule or key, separated by commas", placeholder: "key=value:NoSchedule", autocomplete: "off", spellcheck: "false" });
+    this.tolerateLabel = h("label", { for: "whatif-tolerate" }, "it tolerated the taint ", this.tolerate);
     this.whatif = new WhatIf({
       name: "What if",
-      controls: h("div", { class: "whatif-controls" }, this.numberLabel, h("label", { for: "whatif-lost" }, "this cluster were lost ", this.lost)),
+      controls: h("div", { class: "whatif-controls" }, this.numberLabel, this.tolerateLabel, h("label", { for: "whatif-lost" }, "this cluster were lost ", this.lost)),
       question: () => this.question(), path: () => this.ref,
-      read: () => ({ n: this.numberLabel.hidden ? "" : this.number.value.trim(), lost: this.lost.value }),
-      take: ({ n, lost }) => {
+      read: () => ({ n: this.numberLabel.hidden ? "" : this.number.value.trim(), lost: this.lost.value, tolerate: this.tolerateLabel.hidden ? "" : this.tolerate.value.trim() }),
+      take: ({ n, lost, tolerate }) => {
         if (n) this.number.value = n;
+        this.tolerate.value = tolerate;
         if (lost && ![...this.lost.options].some((one) => one.value === lost)) this.lost.append(h("option", { value: lost }, lost));
         this.lost.value = lost;
       },
@@ -198,9 +212,14 @@ export class PlacementView {
     const body = { lost: this.lost.value ? [this.lost.value] : [] };
     const { placement } = this;
     const wanted = this.number.value.trim();
-    if (placement.type === "PickN" && wanted !== "" && Number(wanted) !== placement.wanted) {
+    const isOther = placement.type === "PickN" && wanted !== "" && Number(wanted) !== placement.wanted;
+    const tolerations = this.tolerateLabel.hidden ? [] : tolerationsOf(this.tolerate.value);
+    if (isOther || tolerations.length) {
       const { document } = await ask(`${placementPath(placement.ref)}/object`);
-      body.objects = [{ ...document, spec: { ...document.spec, policy: { ...document.spec.policy, numberOfClusters: Number(wanted) } } }];
+      const policy = { ...document.spec.policy };
+      if (isOther) policy.numberOfClusters = Number(wanted);
+      if (tolerations.length) policy.tolerations = [...(policy.tolerations ?? []), ...tolerations];
+      body.objects = [{ ...document, spec: { ...document.spec, policy } }];
     }
     if (!body.lost.length) {
       const { kind, namespace, name } = placement;
@@ -211,7 +230,11 @@ export class PlacementView {
 
   offerWhatIf(placement, isNew) {
     this.numberLabel.hidden = placement.type !== "PickN";
-    if (isNew) this.number.value = placement.wanted ?? "";
+    this.tolerateLabel.hidden = placement.type === "PickFixed"; // which asks no filter
+    if (isNew) {
+      this.number.value = placement.wanted ?? "";
+      this.tolerate.value = "";
+    }
     const names = placement.clusters.map((one) => one.cluster).sort();
     if (!isNews(this.lost, names)) return;
     const chosen = this.lost.value;
@@ -369,7 +392,7 @@ export class PlacementView {
     this.opened();
     this.problem.hidden = true;
     this.explanation.element.hidden = false;
-    this.explanation.show(document, text);
+    this.explanation.show(document, text, this.ref);
     this.sections.arrive();
   }
 

@@ -16,7 +16,7 @@ from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, PATIENCE, VIEWS, show
+from tests.webhook.page.conftest import LEGIBLE, PATIENCE, VIEWS, expect_address, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
@@ -103,6 +103,35 @@ async def test_a_cluster_shows_its_day_and_what_would_go_with_it(up, tabs):
         await expect(row).to_contain_text("crp/payments")
         await expect(row.locator(".lost")).to_have_text(re.compile("esbjerg"))
         await expect(row.locator(".gained")).to_have_text(re.compile("cork"))
+
+
+async def test_the_toleration_that_would_help_has_a_link_to_its_plan(tmp_path, tabs):
+    kind, taint = _kind("MemberCluster"), {"key": "gpu", "value": "true", "effect": "NoSchedule"}
+    async with running_hub(tmp_path / "data") as up, tabs.open() as page:
+        member = await up.store.get(kind, Key("cork"))
+        await up.store.replace(kind, {**member, "spec": {**member["spec"], "taints": [taint]}})
+        await up.store.create(PLACEMENT, make_placement("audit", {"placementType": "PickAll"}))
+        assert await up.settled(PATIENCE / 1000)
+        await page.goto(f"{up.http_url}/#placement/crp/audit?q=audit")
+        note = page.get_by_role("note", name=re.compile("^Suggestions"))
+        await expect(note).to_contain_text("cork would pass with: a toleration for taint gpu=true:NoSchedule.")
+        await expect(note.get_by_role("link", name="cork", exact=True)).to_have_attribute("href", "#cluster/cork")
+        await note.get_by_role("link", name="Plan this toleration", exact=True).click()
+        await expect_address(page, "#placement/crp/audit?q=audit&tolerate=gpu%3Dtrue%3ANoSchedule")
+        await expect(page.get_by_label("it tolerated the taint")).to_have_value("gpu=true:NoSchedule")
+        row = page.locator(".whatif-rows li")
+        await expect(row.locator(".gained")).to_have_text(re.compile("cork"))
+        for width, scheme in (*VIEWS, (390, "dark")):
+            await show(page, width, scheme)
+            assert (await page.evaluate(MEASURE))["overflow"] == 0, (width, scheme)
+        await page.evaluate(script().read_text(encoding="utf-8"))
+        assert await page.evaluate(FINDINGS) == []
+        await show(page)
+        await page.get_by_label("it tolerated the taint").fill("gpu")
+        await page.keyboard.press("Enter")
+        await expect_address(page, "#placement/crp/audit?q=audit&tolerate=gpu")
+        await expect(row.locator(".gained")).to_have_text(re.compile("cork"))
+        assert "tolerations" not in (await up.store.get(PLACEMENT, Key("audit")))["spec"]["policy"]
 
 
 async def test_what_if_a_placement_wanted_another_number(up, tabs):
