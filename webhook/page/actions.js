@@ -101,6 +101,7 @@ class Action {
         return;
       }
       this.facts = answer.precondition;
+      this.confirm.classList.add("primary");
       this.confirm.textContent = "Confirm";
       this.confirm.disabled = false;
       this.say("");
@@ -170,6 +171,9 @@ class Action {
       this.token.focus();
       return;
     }
+    // Another state or an outage may be over by now. A right, or a reason in the state of the object, is not.
+    const mayChange = error.status === 0 || error.status === 429 || error.status >= 500 || (error.status === 409 && this.facts !== null);
+    this.confirm.classList.toggle("primary", mayChange);
     this.facts = null;
     const isExpected = error.status === 409 && error.detail; // the status and the ID of the request explain nothing then
     this.say(isExpected ? error.detail : error.message, isExpected ? "warn" : "bad");

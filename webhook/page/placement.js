@@ -72,6 +72,13 @@ function progress(clusters) {
   return [strip, h("ul", { class: "rollout-states" }, groups)];
 }
 
+/** A text in which the name of the cluster that it starts with is a link. */
+function withClusters(text, clusters) {
+  const [name] = /^[^:\s]+(?=: )/.exec(text) ?? [];
+  if (!clusters.some((one) => one.cluster === name)) return [text];
+  return [h("a", { href: href("cluster", name) }, name), text.slice(name.length)];
+}
+
 function strategyWords(strategy) {
   if (!strategy || typeof strategy !== "object") return "";
   const { type, rollingUpdate } = strategy;
@@ -319,7 +326,7 @@ export class PlacementView {
     const why = whyOf(placement, run);
     this.why.hidden = !why;
     this.why.className = `callout ${tone(placement.state)}`;
-    say(this.why, why);
+    if (isNews(this.why, why)) this.why.replaceChildren(...withClusters(why, placement.clusters));
     this.offerWhatIf(placement, isNew);
     this.whatif.follow();
     this.showClusters();

@@ -7,7 +7,7 @@ import { besideRow, pillInRow } from "./reference.js";
 import { currentRun, whyOf } from "./runs.js";
 import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
 import { call } from "./server.js";
-import { PLACEMENT_STATES } from "./states.js";
+import { PLACEMENT_STATES, tone } from "./states.js";
 import { Toolbar, counted } from "./toolbar.js";
 
 const BY_NAMESPACE = "namespace"; // the others that are grouped by are labels
@@ -55,16 +55,17 @@ function amount(word, value, lacking) {
 function content(placement, why) {
   const { wanted, picked, available } = placement;
   const open = wanted === null || wanted === undefined;
+  const isAtWork = tone(placement.state) === "busy"; // nothing is wrong until its progress deadline, or a failure
   return [
     h("span", { class: "row" },
       h("span", { class: "placement-name" },
         placement.namespace ? h("span", { class: "namespace" }, `${placement.namespace}/`) : null, placement.name),
       " ", amount("wanted", open ? "all" : number(wanted), false),
       " ", amount("picked", number(picked), !open && picked < wanted),
-      " ", amount("available", number(available), available < picked),
+      " ", amount("available", number(available), available < picked && !isAtWork),
       " ", h("span", { class: "unseen" }, stateWords(placement))),
     h("span", { class: "placement-picks" }, `${placement.type} · ${picks(placement)}${onOld(placement)}`),
-    why ? h("span", { class: "why" }, why) : null,
+    why ? h("span", { class: isAtWork ? "why at-work" : "why" }, why) : null,
   ].filter(Boolean);
 }
 

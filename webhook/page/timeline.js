@@ -392,7 +392,7 @@ function drawBar(row, bar, axis, format, band) {
     who: bar.cluster,
     amount: awaited ? format(bar.plan.from) : bar.state === "updating" ? "" : bar.state === "updated" ? (done ? age((bar.to - bar.from) / 1000) : "updated") : bar.state === "not reached" ? "–" : bar.state,
     since: bar.state === "updating" ? bar.from : null,
-    tone: awaited || bar.state === "updated" || bar.state === "not reached" ? "plain" : bar.state === "updating" && bar.detail ? "warn" : tone,
+    tone: awaited || bar.state === "updated" || bar.state === "not reached" ? "plain" : tone,
     words: localTimes(bar.detail),
     told: `${bar.cluster}: ${state}${when}${told}`,
   });

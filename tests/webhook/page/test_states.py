@@ -157,3 +157,28 @@ async def test_a_failed_object_links_to_its_reason(hub: FixtureHub, open_page: O
     found: Json = next(term for term in TERMS if term["id"] == "Applied: ManifestApplyFailed")
     await page.get_by_role("link", name="ManifestApplyFailed").click()
     await expect(page.locator(".term-named")).to_contain_text(found["text"].split(".")[0])
+
+
+async def test_a_rollout_in_progress_is_neutral_until_it_stalls(hub: FixtureHub, open_page: Opener) -> None:
+    """The banner links to the cluster that it names."""
+    placement = next(one for one in hub.placements if one["ref"] == "crp/payments")
+    reason = "bravelion: Deployment shop/api: Available is False"
+    placement |= {"state": "rolling out", "why": reason, "available": 0}
+    opened = await open_page("placement/crp/payments")
+    page = opened.page
+    row, banner = page.locator(".placements a[aria-current]"), page.locator("#placement-body > .callout:not([hidden])")
+    await expect(row.locator(".why")).to_have_text(reason)
+    await expect(row.locator(".why")).to_have_class("why at-work")
+    await expect(row.locator(".lacking")).to_have_count(0)
+    await expect(banner).to_have_class("callout busy")
+    await expect(banner).to_have_text(reason)
+    link = banner.get_by_role("link", name="bravelion", exact=True)
+    await expect(link).to_have_attribute("href", "#cluster/bravelion")
+    await page.evaluate(script().read_text(encoding="utf-8"))
+    assert await page.evaluate(FINDINGS) == []
+    placement |= {"state": "stalled"}
+    hub.publish("crp/payments")
+    await expect(row.locator(".why")).to_have_class("why")
+    await expect(row.locator(".lacking")).to_have_count(1)
+    await expect(banner).to_have_class("callout bad")
+    await opened.assert_quiet()
