@@ -1,4 +1,4 @@
-"""Patches that start, stop, skip or retry a run, or answer a gate.
+"""Patches that start, stop or retry a run, skip parts of it, or approve or reject a gate.
 
 Source: upgrade-runs.md 9 and 10.2.
 """
@@ -156,23 +156,24 @@ def _retry_name(name: str) -> str:
 def order_answer(
     gate: Mapping[str, Any], message: str, now: datetime, *, approve: bool
 ) -> Sequence[Mapping[str, Any]] | None:
-    """Return the conditions of a gate with an answer, or None for the approval of an approved or completed gate.
+    """Return the conditions of a gate after its approval or rejection. None: it is approved or completed already.
 
     Args:
         gate: The ClusterUpgradeGate.
-        message: Author of the answer, or a reason.
+        message: The user who approves, or the reason for a rejection.
         now: Current time.
         approve: False rejects the gate.
 
     Raises:
-        UpgradeOrderRefusedError: The gate is not waiting for an answer.
+        UpgradeOrderRefusedError: The gate is not Pending.
     """
     name, state = name_of(gate), text_at(gate, "status", "state")
     condition = next((item for item in conditions_of(gate) if item.get("type") == APPROVED), {})
     if approve and (condition.get("status") == "True" or state == UpgradeState.COMPLETED):
         return None
     if state != UpgradeState.PENDING:
-        raise UpgradeOrderRefusedError(f"gate {name} is {state or 'not open yet'}: only a Pending gate can be answered")
+        hint = "only a Pending gate can be approved or rejected"
+        raise UpgradeOrderRefusedError(f"gate {name} is {state or 'not reached yet'}: {hint}")
     answer = {
         "type": APPROVED,
         "status": "True" if approve else "False",

@@ -154,7 +154,7 @@ def _approval_outcome(request: JsonObject, hub: Changed) -> tuple[ApprovalReason
     if name in passes.accepted | approved:
         return "Accepted", f"run {parent} accepts it"
     if name in passes.discarded:
-        return "Discarded", f"run {parent} has not asked for it yet, and deletes it"
+        return "Discarded", f"run {parent} has not requested this approval yet, and will delete the request"
     return "NotAccepted", f"run {parent} does not wait for it now"
 
 

@@ -43,11 +43,11 @@ class DisruptionBudgetSpec(ApiModel):
     )
     """Maximum number of requested clusters without an available placement after an eviction, as a count or a
     percentage rounded up. Not together with ``minAvailable``. Absent: ``minAvailable`` applies. Without either field,
-    no eviction is allowed."""
+    evictions are only allowed where the placement has failed or reports differences."""
     min_available: IntOrString | None = Field(default=None, json_schema_extra={"maximum": LARGEST, "pattern": PERCENTS})
     """Minimum number of clusters with an available placement after an eviction, as a count or a percentage rounded
-    up. Not together with ``maxUnavailable``. Absent: ``maxUnavailable`` applies. Without either field, no eviction is
-    allowed."""
+    up. Not together with ``maxUnavailable``. Absent: ``maxUnavailable`` applies. Without either field, evictions are
+    only allowed where the placement has failed or reports differences."""
 
 
 class ClusterResourcePlacementDisruptionBudget(ApiObject):

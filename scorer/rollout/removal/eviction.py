@@ -3,7 +3,7 @@
 Before the controller deletes a binding for an eviction, it writes the binding's uid on the eviction. After a crash it
 therefore knows which deletion was intended. If that binding is deleted or being deleted, the eviction was executed,
 regardless of the present placement, and even if the scheduler has picked the cluster again. If the binding still
-exists, the controller decides again. A crash therefore neither leaves an executed eviction without an answer, nor costs
+exists, the controller decides again. A crash therefore neither leaves an executed eviction without a result, nor costs
 the placement a second binding.
 
 Source: rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplacementeviction, which decides again after
@@ -153,7 +153,7 @@ def _budget_outcome(
             keep = min_available if picks_all else scaled_up(min_available, cluster_count)
             allowance, limit = available - keep, f"minAvailable {min_available}"
         else:
-            allowance, limit = 0, "no limit, which blocks every eviction"
+            allowance, limit = 0, "no limit, so it blocks this eviction"
     except (TypeError, ValueError) as error:
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, f"budget {name} cannot be read: {error}", name)
     reason = EvictionReason.EXECUTED if allowance > 0 else EvictionReason.NOT_EXECUTED
@@ -162,7 +162,7 @@ def _budget_outcome(
 
 
 def is_finished(eviction: Mapping[str, Any]) -> bool:
-    """Return whether an eviction has its final answer, which later changes to the placement do not affect."""
+    """Return whether an eviction has its final result, which later changes to the placement do not affect."""
     if any(condition.get("type") == EXECUTED for condition in conditions_of(eviction)):
         return True
     return has_current_status(eviction, VALID, FALSE)
@@ -222,13 +222,13 @@ def with_evicted_binding(eviction: JsonObject, binding: JsonObject) -> JsonObjec
 
 
 def waiting_status(eviction: JsonObject, message: str, now: datetime) -> JsonObject:
-    """Return the complete ``status`` of an eviction that is allowed but has to wait. It has no answer yet."""
+    """Return the complete ``status`` of an eviction that is allowed but has to wait. It has no result yet."""
     valid = make_condition(VALID, TRUE, str(EvictionReason.VALID), message, generation=generation_of(eviction), now=now)
     return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), [valid])}
 
 
 def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> JsonObject:
-    """Return the complete ``status`` of an eviction with its final answer *outcome* (rollout.md 19.3)."""
+    """Return the complete ``status`` of an eviction with its final result *outcome* (rollout.md 19.3)."""
     spec, generation = spec_of(eviction), generation_of(eviction)
 
     def eviction_condition(kind: str, reason: EvictionReason, message: str, *, good: bool) -> JsonObject:

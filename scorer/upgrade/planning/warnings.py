@@ -76,7 +76,7 @@ def _in_the_way(run_forecast: UpgradeForecast) -> Iterator[str]:
         if is_reported and entry.reason and entry.reason not in _SAYS_NOTHING:
             reasons.setdefault((entry.state.value, entry.reason), []).append(entry.name)
     for (state, reason), names in sorted(reasons.items())[:_MOST_REASONS]:
-        yield f"{reason}: {state} in the end: {format_names(names)}"
+        yield f"{reason}: {state} at the end: {format_names(names)}"
 
 
 def _last_wait(run_forecast: UpgradeForecast) -> Iterator[str]:

@@ -50,9 +50,9 @@ def warn_about_idle_budget(
 def warn_about_closed_budget(
     document: JsonObject | None, _old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A budget blocks every eviction (X-82)."""
+    """A budget should be able to allow the eviction of a working placement (X-82)."""
     most, least = (dict_at(document, "spec").get(name) for name in ("maxUnavailable", "minAvailable"))
-    closed = "the budget blocks every eviction"
+    closed = "the budget only allows evictions where the placement has failed or reports differences"
     if _is_limit(most) and (most == 0 or percent(most) == 0):
         yield FieldWarning(SPEC / "maxUnavailable", closed, "X-82")
     if not _is_limit(least):

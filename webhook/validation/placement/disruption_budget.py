@@ -27,7 +27,7 @@ RULES: Final = (
     deny("B-03", "The budget of a PickAll placement must not set maxUnavailable.", _VALIDATOR),
     deny("B-04", "minAvailable must be an integer when the placement is PickAll.", _VALIDATOR),
     allow("B-05", "A budget may be created before its placement.", "KubeFleet pkg/webhook"),
-    warn("X-80", "A budget should have a limit. Without one it blocks every eviction."),
+    warn("X-80", "A budget should have a limit. Without one, only failed or diff-reporting placements can be evicted."),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 
@@ -55,12 +55,16 @@ def _judge(
 
 
 def validate_one_limit(spec: DisruptionBudgetSpec) -> Iterator[Finding]:
-    """A budget has only one of the two limits (B-01). Without any, it blocks every eviction (X-80)."""
+    """A budget has only one of the two limits (B-01), and should have one (X-80)."""
     if spec.max_unavailable is not None and spec.min_available is not None:
         parts = (SPEC / "maxUnavailable", SPEC / "minAvailable")
         yield FieldError(SPEC, Cause.FORBIDDEN, "maxUnavailable and minAvailable are mutually exclusive", "B-01", parts)
     if spec.max_unavailable is None and spec.min_available is None:
-        yield FieldWarning(SPEC, "without maxUnavailable and minAvailable, every eviction is blocked", "X-80")
+        message = (
+            "without maxUnavailable and minAvailable, the budget only allows evictions where the placement has failed "
+            "or reports differences"
+        )
+        yield FieldWarning(SPEC, message, "X-80")
 
 
 def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:

@@ -72,6 +72,11 @@ def test_the_message_gives_the_numbers():
     assert outcome.message == "budget web has maxUnavailable 25%; 7 of 10 clusters are available"
 
 
+def test_the_message_about_a_budget_without_a_limit_is_about_this_eviction():
+    outcome = judge_eviction(placement(), "m0", holdings(10, 10), budget())
+    assert outcome.message == "budget web has no limit, so it blocks this eviction; 10 of 10 clusters are available"
+
+
 @pytest.mark.parametrize(
     ("subject", "bindings", "reason", "words"),
     [

@@ -191,7 +191,7 @@ def test_a_version_that_is_not_published_blocks_and_is_named():
         ("a", "Upgrade", "Sequence"),
         ("b", "Blocked", "Version"),
     ]
-    assert "KubernetesVersionNotAvailable: Pending in the end: b" in plan.warnings
+    assert "KubernetesVersionNotAvailable: Pending at the end: b" in plan.warnings
     assert "the run does not finish within 90 days" in plan.warnings
 
 
@@ -211,7 +211,7 @@ def test_a_run_that_cannot_start_says_why():
             id="last-wait",
         ),
         pytest.param(
-            {"members": [member("a", version="1.28.1")]}, "UnsupportedVersionJump: Failed in the end: a", id="jump"
+            {"members": [member("a", version="1.28.1")]}, "UnsupportedVersionJump: Failed at the end: a", id="jump"
         ),
     ],
 )

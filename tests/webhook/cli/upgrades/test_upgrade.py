@@ -341,7 +341,7 @@ def test_the_plan_says_when_each_member_is_reached(cli, opened):
     rows = {line.split()[0]: line.split()[1:] for line in lines[3:7]}
     assert [rows[name][0] for name in ("t1", "u1", "u2", "v1")] == ["Upgrade", "Upgrade", "Blocked", "Upgrade"]
     assert rows["u1"][-2:] == ["Gate", "-"]
-    assert "warning: MemberOnHold: Pending in the end: u2" in lines
+    assert "warning: MemberOnHold: Pending at the end: u2" in lines
     document = json.loads(ok(cli("upgrade", "plan", "r", "-o", "json")))
     assert document["exposure"] == 1
 

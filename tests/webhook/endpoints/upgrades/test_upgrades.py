@@ -511,7 +511,7 @@ async def test_an_order_that_is_refused_is_told_on_the_run():
         ] == [(API, "ClusterUpgradeRun", "told", run["metadata"]["uid"], "CommandRefused", "Warning")] * 2
         (stop, reject) = (event.message for _, event in told)
         assert stop == f"order of {OWNER_NAME} refused: run told is {state(world, 'told')}: nothing to stop"
-        assert f"gate {gate} is Completed: only a Pending gate can be answered" in reject
+        assert f"gate {gate} is Completed: only a Pending gate can be approved or rejected" in reject
 
 
 @pytest.mark.parametrize("denied", ["get clusterupgraderuns", "update clusterupgraderuns"])
