@@ -48,9 +48,9 @@ AVAILABLE = "Available"
 DIFF_REPORTED = "DiffReported"
 
 PASSING_REASONS = frozenset({"OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"})
-"""A False condition with one of these reasons is not a failure. The set is that of the reference: the work generator
-never writes these reasons on a binding. With the reasons that it does write, a broken release would be subject to
-maxUnavailable, and no fixed release could replace it (rollout.md 5.4, example R5)."""
+"""A False condition with one of these reasons is not a failure. The set is the reference's, although the work generator
+never writes these reasons on a binding. The reasons that it does write must count as failures. Otherwise,
+maxUnavailable could block the fixed release that replaces a broken one (rollout.md 5.4, example R5)."""
 
 UNTRACKABLE_REASONS = frozenset({"NotAllWorkAreAvailabilityTrackable", "WorkNotTrackable"})
 
@@ -118,7 +118,7 @@ class PendingRemoval:
     Args:
         reason: Reason for waiting.
         since: Start of the wait. None: unknown.
-        groups: Digests of the roll-ups that it was shown in, the latest first.
+        groups: Digests of the roll-ups that included it when shown to users, the latest first.
         was_unconfirmed: The removal waited for confirmation before *reason* took precedence, and waits for it again
             when *reason* no longer applies.
     """
@@ -260,7 +260,7 @@ class BindingView:
 
 
 def holds_older(conditions: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the conditions of a binding report Works that are older than the applied state of its member."""
+    """Return whether the conditions of a binding report Works that are older than the state applied on its member."""
     return any(condition.get("reason") == OLDER_THAN_APPLIED for condition in conditions)
 
 
@@ -312,9 +312,10 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 
     A binding is ready if DiffReported is True. Otherwise, Available must be True. If availability is untrackable, it
     must have been True for longer than *unavailable_period*: at exactly that age the binding is not ready yet, and the
-    wait is zero. A transition time that is further in the future than the period is ignored, because a clock was wrong,
-    and the wait would be as long as the error. A cluster that loses content by a confirmed removal is not ready while
-    the content leaves its Works, nor for *unavailable_period* after the update that removes it.
+    wait is zero. A transition time that is further in the future than the period comes from a wrong clock and is
+    ignored. Otherwise, the wait would be as long as the clock error. A cluster that loses content by a confirmed
+    removal is not ready while the content leaves its Works, nor for *unavailable_period* after the update that removes
+    it.
     """
     if binding.object_removal is ObjectRemoval.ORDERED:
         return BindingReadiness(ready=False, wait=None)
@@ -332,9 +333,9 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 
 
 def losing_content(document: JsonObject, master: Mapping[str, Any], now: datetime) -> JsonObject:
-    """Return a binding to update, with the time of the update if it removes content by a confirmed removal.
+    """Return a binding with its confirmed removals ordered and their time recorded, before an update to *master*.
 
-    Its confirmed removal of objects is ordered. If the update removes nothing, the binding is returned unchanged.
+    If the update removes no content by a confirmed removal, the binding is returned unchanged.
 
     Args:
         document: The binding before the update.

@@ -1,10 +1,10 @@
 """Size limits: content that fits into one object of the hub, in bytes as etcd counts them.
 
-A snapshot and a Work each are one object in etcd. API servers store them as JSON written by Go, where ``<``, ``>``,
+Each snapshot and each Work is one object in etcd. API servers store them as JSON written by Go, where ``<``, ``>``,
 ``&``, U+2028 and U+2029 take six bytes each: 540 KB of HTML may be 1.7 MB there.
 
-Nothing is removed from a cluster for its size. An object that has become too large keeps its last content wherever it
-is placed. Only an object that was never placed is left out.
+Nothing is removed from a cluster because of its size. An object that has become too large keeps its last content
+wherever it is placed. Only an object that was never placed is left out.
 
 Source: docs/specifications/rollout.md 3.8.
 """
@@ -181,7 +181,7 @@ def fits_together(objects: Collection[JsonObject]) -> bool:
 def fit_together(
     objects: Sequence[JsonObject], old_content: Mapping[ObjectIdentity, JsonObject]
 ) -> StorableContent | None:
-    """Return the content of objects that fits into one Work together; None: not even the earlier content.
+    """Return content of the objects that fits into one Work. None: not even their earlier content fits.
 
     Objects that shrink get their present content first, then those that grow least.
 

@@ -219,8 +219,8 @@ def plan_rollout(
         latest_snapshot: Name of the latest master resource snapshot. None if it does not exist yet.
         now: Decides whether an untrackable binding has been applied for long enough.
         overrides: Desired override lists by cluster. A cluster that is missing has no overrides.
-        removal_needs_budget: If False, every removal is free when N = 0, and otherwise every removal of a failed
-            binding (``HARBORMASTER_REMOVAL_NEEDS_BUDGET``, rollout.md 7.6).
+        removal_needs_budget: If False, the limits do not apply to removals of failed bindings, nor to any removal when
+            N = 0 (``HARBORMASTER_REMOVAL_NEEDS_BUDGET``, rollout.md 7.6).
         held_clusters: Clusters under another disruption, or with closed maintenance windows. They count in their
             present state, but the rollout skips them and picks others.
     """

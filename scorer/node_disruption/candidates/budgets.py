@@ -41,7 +41,7 @@ class Allowances:
         return refusal
 
     def holds_at(self, now: datetime) -> bool:
-        """Return whether every answer so far would be the same at *now*."""
+        """Return whether every result returned so far would be the same at *now*."""
         later = Allowances(self._views, now)
         return all(
             later._allowance(*key).remaining == entry.remaining for key, entry in self._allowance_cache.items()

@@ -45,7 +45,8 @@ class Candidate:
         instance_type: Instance type. None: not in the catalog.
         price: Price per hour. None: unknown.
         cost: Reschedule cost.
-        blockers: Blockers of its disruption, in the order of the checks. If empty, it is a candidate of every class.
+        blockers: Blockers of its disruption, in the order of the checks. If empty, it is a candidate for every class of
+            disruption.
     """
 
     node: ClusterNode

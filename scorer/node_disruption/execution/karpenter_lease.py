@@ -55,7 +55,7 @@ def sightings(leases: Iterable[JsonObject], old_sightings: Sightings, clock: flo
 
 
 def current_leader(lease_sightings: Sightings, clock: float) -> str:
-    """Return a message about the holder of one of the Leases in *lease_sightings*, or an empty string."""
+    """Return a message about the first held Lease in *lease_sightings* and its holder. Empty: none is held."""
     for lease_key, sighting in lease_sightings.items():
         holder = text_at(sighting.lease, "spec", "holderIdentity")
         if holder and _is_held(sighting, clock):

@@ -1,6 +1,6 @@
 """The condition of every NodePool after a pass, and the Events of nodes and pods.
 
-Messages of conditions omit the passing of time, so that a pass with unchanged results writes nothing.
+Messages of conditions contain no elapsed or remaining times, so that a pass with unchanged results writes nothing.
 
 Source: nodepool-disruption.md 5.4 and 12.
 """

@@ -80,7 +80,7 @@ def _score(savings: float, disruption: float, totals: Totals) -> DisruptionScore
 
 
 def _too_low(pool: str, score: DisruptionScore) -> Refusal:
-    savings_text = f"it would save {score.savings:g} of {score.pool_cost:g} per hour"
+    savings_text = f"the move would save {score.savings:g} of {score.pool_cost:g} per hour"
     cost_text = f"at a reschedule cost of {score.disruption:g} of {score.pool_disruption:g}"
     message = (
         f"NodePool {pool} is Balanced: {savings_text} {cost_text}, a score of {score.value:.3g} below {LEAST_SCORE:g}"

@@ -58,7 +58,8 @@ class Hopeless:
     """Result if pods require a new node, and no instance type with room for them is cheap enough.
 
     Args:
-        pods: Number of pods that fit on no existing node, or of all pods if they only do not fit together.
+        pods: Number of pods that fit on no existing node. If each pod fits but not all of them together, their total
+            number.
     """
 
     pods: int

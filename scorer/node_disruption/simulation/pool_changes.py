@@ -1,7 +1,7 @@
 """Effects of a write of a NodePool or of its node class on existing nodes, from NodeClaims alone.
 
-This is the quick form of a simulation, for admission: without pods, PodDisruptionBudgets and prices. The time is
-therefore the earliest one.
+This is the quick form of a simulation, for admission. It ignores pods, PodDisruptionBudgets and prices, so its times
+are the earliest possible ones.
 
 Source: nodepool-disruption.md 3, 4, 10 and 13.
 """
@@ -86,7 +86,7 @@ def consolidates(pool: NodePool) -> bool:
 
 
 def is_drifted(claim: JsonObject) -> bool:
-    """Return whether the provisioner has found a claim drifted. It is replaced anyway."""
+    """Return whether the provisioner has found a claim drifted. Such a claim is replaced regardless of the write."""
     return any(
         (condition.get("type"), condition.get("status")) == ("Drifted", "True") for condition in conditions_of(claim)
     )

@@ -1,8 +1,8 @@
 """Simulation of a cluster: the planner's decisions are executed on a simulated clock.
 
-The clock jumps to the next instant at which something can change: a node becomes ready, a drain ends, a pod is deleted
-by force, a budget opens, or a node expires. At each of them the planner runs, and its decision is executed: after 15
-seconds its commands are validated, nodes are marked, and replacements launched. When those are ready, the nodes are
+The clock jumps to the next instant at which something can change: a node becomes ready, a drain ends, a pod is
+force-deleted, a budget opens, or a node expires. At each of them the planner runs, and its decision is executed: after
+15 seconds its commands are validated, nodes are marked, and replacements launched. When those are ready, the nodes are
 drained.
 
 Source: nodepool-disruption.md 5.1, 5.6, 7, 7.1, 9 and 10.

@@ -1,4 +1,4 @@
 """Confirmation of removals: which effects on members need one, what it names, and when it counts.
 
-Pure. Admission and the loop judge by the same functions.
+Pure functions, shared by admission and the loop.
 """

@@ -1,7 +1,7 @@
 """Judgment of dropped clusters: which of them lose their content now, and what the others wait for.
 
-The judgment is net: a cluster that was picked in place of a dropped one reduces the loss. If only replacements that
-are not available yet make the loss acceptable, as many removals wait as replacements are missing.
+The judgment is net: a cluster that was picked in place of a dropped one reduces the loss. If the loss is acceptable
+only because of replacements that are not available yet, one removal waits for each of them.
 
 Source: docs/specifications/removal.md 2, 3 and 7.
 """
@@ -82,7 +82,7 @@ class ClusterFacts:
         remaining: Clusters that the placement keeps, without replacements.
         replacements: Clusters that were picked in place of the dropped ones. True: available.
         largest: Largest number of clusters that the placement has had within the window.
-        confirmation: The confirmation that counts now.
+        confirmation: The valid confirmation, empty without one.
         now: The present time.
         external: The strategy is External: unconfirmed removals wait for an update run, or for another strategy.
     """
@@ -218,7 +218,7 @@ def clusters_held(snapshots: Iterable[JsonObject], now: datetime, window: timede
 def with_clusters_held(
     snapshot: JsonObject, snapshots: Iterable[JsonObject], judgement: ClusterJudgement, facts: ClusterFacts
 ) -> JsonObject | None:
-    """Return the latest policy snapshot with the ordered removals on its record. None if unchanged.
+    """Return the latest policy snapshot with the ordered removals added to its record. None if unchanged.
 
     Args:
         snapshot: The latest policy snapshot.

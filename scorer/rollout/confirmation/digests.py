@@ -26,7 +26,7 @@ DIGEST_LENGTH: Final = 20
 DEFAULT_VALIDITY: Final = timedelta(hours=24)
 LONGEST_VALIDITY: Final = timedelta(hours=72)
 MOST_ITEMS: Final = 100
-"""Maximum number of items with a digest each. More items are rolled up per namespace and kind."""
+"""Maximum number of items that get a digest each. More items are rolled up per namespace and kind."""
 REMOVAL_NOT_CONFIRMED: Final = "RemovalNotConfirmed"
 """Reason of each cause of a refusal. A cause names a placement or NodePool, and one digest."""
 _LONGEST_ANNOTATIONS: Final = 240 * 1024

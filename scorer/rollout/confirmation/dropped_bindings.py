@@ -1,4 +1,4 @@
-"""Judgment of the bindings that a scheduling decision drops: the annotations with which each of them is written.
+"""Judgment of the bindings that a scheduling decision drops, and the annotations to write on each of them.
 
 Source: docs/specifications/removal.md 7.
 """

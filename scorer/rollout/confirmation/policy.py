@@ -166,7 +166,7 @@ class RemovalPolicy:
         data: A kind that holds data leaves a placement.
         many_objects: All objects of a placement leave it, or many within the window.
         objects: Any other object leaves a placement.
-        many_clusters: A placement ends with no cluster, or loses many within the window.
+        many_clusters: A placement is left without any cluster, or loses many within the window.
         clusters: A placement loses clusters, but not many, and keeps at least one.
         placement: A placement with content on several clusters is deleted.
         node_pool: A NodePool with nodes is deleted. Admission alone judges it.

@@ -35,7 +35,7 @@ class ObjectSource:
         uid: Uid of the object on the hub. Empty: unknown.
         since: When its removal became pending. None if it is selected.
         keys: For an envelope, the keys whose removal is pending, with the time at which it became pending.
-        groups: Digests of the roll-ups, and of the Namespace, that it was shown in, the latest first.
+        groups: Digests of the roll-ups, and of the Namespace, that included it when shown to users, the latest first.
     """
 
     uid: str = ""

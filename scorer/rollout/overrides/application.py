@@ -1,8 +1,8 @@
 """Applying the overrides of a binding to the objects that its member cluster gets.
 
 If a path, a variable or a snapshot does not exist, nothing is placed until the user corrects it: an object is never
-placed half overridden. Unlike in the reference, overrides that follow one that deletes an object leave the object
-alone, and no patch can turn an object into another, even if it got past admission.
+placed half overridden. Two differences from the reference: once an override has deleted an object, later overrides do
+not apply to it. A patch cannot turn an object into another one, even if it bypassed admission.
 
 Source: rollout.md 6.4; KubeFleet pkg/controllers/workgenerator/override.go.
 """

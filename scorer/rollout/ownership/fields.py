@@ -231,9 +231,10 @@ def with_member_fields(
     Args:
         manifest: The author's manifest, or the outcome of applying it.
         live: The object on the member.
-        outcome: Decides instead of *live* which fields belong to the member. None: unset.
-        author: Has the annotation that names fields to ignore: the outcome of an apply may have one that a client of
-            the member wrote. None if *manifest* has it.
+        outcome: The object that determines which fields belong to the member. None: unset, *live* determines it.
+        author: The manifest whose annotation names the fields to ignore. Required if *manifest* is the outcome of an
+            apply, because a client of the member may have written the annotation there. None: unset, *manifest* has the
+            annotation.
     """
     reference = live if outcome is None else outcome
     for rule in _member_rules(manifest, reference):

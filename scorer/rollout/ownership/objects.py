@@ -51,7 +51,8 @@ EVIDENCE: Final[Mapping[tuple[str, str], Kind]] = {
     ("", "Endpoints"): _SERVICE,
     ("", "PersistentVolumeClaim"): _STATEFUL_SET,
 }
-"""Kinds of objects whose origin shows in objects of another kind: both have to be read."""
+"""Kinds of objects whose origin is only visible in objects of another kind, such as the StatefulSet of a claim. Both
+kinds must be read."""
 
 
 class ObjectLister(Protocol):

@@ -4,8 +4,8 @@ The rules of the operator, the built-in exclusions, and harbormaster's own objec
 
 If a placement had the definition of AppliedWork, its deletion would delete the member's AppliedWorks, and everything
 that they own. If it had the agent's namespace, it would delete the agent. So the fleet's own objects are neither
-selected nor unwrapped on the hub, nor applied or removed on a member, no matter which user or hub asks for it. They are
-recognized by group, kind and name alone: nothing else in a manifest can be trusted.
+selected nor unwrapped on the hub, nor applied or removed on a member, regardless of the user or hub that requests it.
+They are recognized by group, kind and name alone: nothing else in a manifest can be trusted.
 
 Source: placement-api.md 2.1, X-01, X-02; rollout.md 2.3 and 2.4; KubeFleet pkg/utils/apiresources.go.
 """

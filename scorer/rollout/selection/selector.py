@@ -76,9 +76,9 @@ class InvalidSelection:
 
     Args:
         message: The error.
-        rest: The selection of the cluster-scoped terms, without Namespaces, if the error is that the namespace of the
-            namespaced terms is deleted or being deleted: a user may confirm that its content is removed. None for
-            another error, or if these terms have one, too.
+        rest: Selection of the cluster-scoped terms other than Namespaces. It is only set if the namespace of the
+            namespaced terms does not exist or is being deleted, because a user may then confirm the removal of its
+            content. None for any other error, and if the cluster-scoped terms have an error themselves.
     """
 
     message: str
@@ -379,7 +379,7 @@ _RANKS = {kind: rank for rank, kind in enumerate(_ORDER.split())}
 def order_key(document: JsonObject) -> tuple[int, str, str]:
     """Return the sort key of a selected object.
 
-    The order is fixed so that an unchanged selection is an unchanged snapshot.
+    The order is fixed, so that an unchanged selection results in an unchanged snapshot.
     """
     kind = str(document.get("kind"))
     group, version = split_api_version(str(document.get("apiVersion")))

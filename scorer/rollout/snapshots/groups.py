@@ -59,7 +59,7 @@ class SnapshotGroup:
         return parse_left_out(annotation(self.master or {}, LEFT_OUT))
 
     def released(self) -> frozenset[ObjectIdentity]:
-        """Return the objects that have come to belong to the clusters since they were placed.
+        """Return the objects that were placed before, and now belong to the member clusters themselves.
 
         Raises:
             ValueError, TypeError: Another client has edited the record.

@@ -6,7 +6,7 @@ snapshots are labeled, the greater index counts.
 
 The snapshots of a deleted override lose the label. They remain as long as a binding or an active run names them, as do
 old snapshots of an existing one. They have no owner reference, because the garbage collector would delete them with the
-override, and first if it is deleted in the foreground.
+override, and in a foreground deletion even before it.
 
 Source: rollout.md 6.1; KubeFleet pkg/controllers/overrider, which removes the label first, and deletes the snapshots
 with their override.

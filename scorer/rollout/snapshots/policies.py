@@ -74,9 +74,8 @@ def plan_policy_snapshots(
         digest: Hash of the policy without ``numberOfClusters``.
         in_force: Name of the latest snapshot, if it holds this policy under any hash. Other programs may order fields
             differently before hashing, and a new snapshot of the same policy would trigger a new scheduling decision.
-        bindings: All bindings of the placement. With a history of one, no snapshot is left after a crash between the
-            deletion of the old one and the creation of the new one, and the last index is read from them. A longer
-            history never becomes empty by our own writes.
+        bindings: All bindings of the placement. They provide the last index if no snapshot exists. This can happen with
+            a history of one, after a crash between the deletion of the old snapshot and the creation of the new one.
     """
     latest_snapshots = latest_policy_snapshots(snapshots)
     if len(latest_snapshots) > 1:

@@ -1,4 +1,4 @@
-"""Release of placed objects that have come to belong to the clusters.
+"""Release of placed objects that now belong to the member clusters themselves.
 
 A new version of harbormaster may recognize more objects as created by a cluster's controllers. A claim becomes such an
 object when a user adds its StatefulSet. Selection drops these objects, but they must not be removed from the members.
@@ -21,7 +21,7 @@ LONGEST_RECORD: Final = 96 * 1024
 
 
 class Releases(NamedTuple):
-    """The objects that have come to belong to the clusters since they were placed.
+    """The objects that were placed before, and now belong to the member clusters themselves.
 
     Args:
         record: Value of the annotation of the master snapshot, which names the objects to release. Empty: none.

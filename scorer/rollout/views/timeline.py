@@ -3,9 +3,9 @@
 A rolling update is one band, a staged update has one per stage, so that both are drawn in the same way. Every time
 comes from the transition time of a condition.
 
-A cluster that joined the placement months after the others got the same release then. Times that precede the next start
-by more than a day are therefore omitted: the timeline shows the latest period of activity, and other clusters as
-updated.
+A cluster may join the placement months after the others got the same release. The timeline therefore shows only the
+latest period of activity. Times that precede the next start by more than a day are omitted, and their clusters are
+shown as updated.
 """
 
 from collections.abc import Iterable, Sequence

@@ -44,8 +44,8 @@ LONGEST_ACCEPTANCE: Final = timedelta(days=7)
 CLOCKS_APART: Final = timedelta(minutes=5)
 """Maximum skew between the clocks of successive leaders, which write the Works.
 
-A larger skew breaks leases and certificates first. A hub that was restored to less than this ago is still detected by
-the generations of its Works. Only a Work that was recreated in that time is missed.
+A larger skew breaks leases and certificates first. A hub that was restored to a more recent state than this is still
+detected by the generations of its Works. Only a Work that was recreated in that time is missed.
 """
 
 NEXT_STEP: Final = (
