@@ -46,7 +46,7 @@ class LeafSource(Protocol):
     def common_key(self, leaf: Leaf) -> bytes:
         """Return a private key that is the same on all servers with certificates of this origin, in PEM.
 
-        It changes seldom.
+        It rarely changes.
 
         Args:
             leaf: The one in use.
@@ -106,7 +106,7 @@ class OwnLeaves:
         return self.authority.key_pem
 
     async def keep(self, changed: Callable[[], object]) -> None:
-        """Return: the authority never changes."""
+        """Return immediately: the authority never changes."""
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class LeafFiles:
         return leaf.key_pem
 
     async def keep(self, changed: Callable[[], object]) -> None:
-        """Return: the files are read again on each call of `following`."""
+        """Return immediately: the files are read again on each call of `following`."""
 
 
 def _read(path: Path) -> bytes:

@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 KEPT_SECONDS = 14 * 86400
-"""Layers that no build has used for so long are removed."""
+"""Layers that no build has used for this time are removed."""
 
 
 class LayerError(Exception):

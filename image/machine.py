@@ -50,7 +50,7 @@ def check_machine() -> None:
     """Check that this machine can run the steps of a build.
 
     Raises:
-        MachineError: It cannot.
+        MachineError: It lacks a requirement. The message names it.
     """
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         raise MachineError(NEEDED)

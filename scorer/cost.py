@@ -1,7 +1,7 @@
 """Cost of a core and of a GiB of memory on a member cluster, from its nodes and a price list.
 
-Each figure attributes the full rate. The rate is not split between CPU and memory. The figures have three decimals, so
-differences below 0.0005 disappear.
+Both costs are computed from the full price of the nodes: it is not split between CPU and memory. They have three
+decimals, so differences below 0.0005 disappear.
 
 Source: scheduling.md 18; KubeFleet pkg/propertyprovider/azure.
 """

@@ -155,7 +155,7 @@ class Judge:
 
 
 def filter_nodes(args: ExtenderRequest, context: ExtenderContext, rules: Rules) -> ExtenderFilterResult:
-    """Answer ``filter``: an ``ExtenderFilterResult`` with names or with nodes, as in the request."""
+    """Return the response to ``filter``: an ``ExtenderFilterResult`` with names or with nodes, as in the request."""
     candidates = args.candidates
     if args.pod is None:
         return filter_error("extender: Pod must be set")

@@ -12,11 +12,11 @@ from scorer.extender.reading import MalformedArgsError
 from scorer.extender.surroundings import ExtenderContext, Rules
 
 BIND_REFUSED: Final[ExtenderBindingResult] = {"Error": "harbormaster: bind is not supported"}
-"""The answer to ``bind``: reporting success without binding would leave the pod pending forever."""
+"""The response to ``bind``: reporting success without binding would leave the pod pending forever."""
 
 
 def preempt(args: PreemptionArgs, context: ExtenderContext, rules: Rules) -> ExtenderPreemptionResult:
-    """Answer ``preempt``: an ``ExtenderPreemptionResult`` with the nodes that remain candidates.
+    """Return the response to ``preempt``: an ``ExtenderPreemptionResult`` with the nodes that remain candidates.
 
     No node or victim is added, and victims keep their order. A lack of capacity is not an obstacle here, because
     preemption makes room.

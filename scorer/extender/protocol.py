@@ -1,4 +1,4 @@
-"""The messages of kube-scheduler and their answers: the protocol of ``k8s.io/kube-scheduler/extender/v1``.
+"""The requests of kube-scheduler and their responses: the protocol of ``k8s.io/kube-scheduler/extender/v1``.
 
 Requests are read leniently, by `scorer.extender.question`. Their types are only described here.
 
@@ -24,14 +24,14 @@ AnyPodOrNode = Annotated[JsonObject, ShapeOf(EmbeddedObject)]
 
 @with_config(ConfigDict(extra="allow"))
 class NodeList(TypedDict):
-    """Whole nodes, where the scheduler does not cache them for the extender."""
+    """Complete nodes. kube-scheduler sends them unless the extender is configured with `nodeCacheCapable`."""
 
     metadata: NotRequired[JsonObject]
     items: list[AnyPodOrNode]
 
 
 class ExtenderArgs(TypedDict):
-    """A pod and its candidate nodes. One of both lists is null."""
+    """A pod and its candidate nodes. One of the two lists is null."""
 
     Pod: AnyPodOrNode
     Nodes: NotRequired[NodeList | None]
@@ -39,7 +39,7 @@ class ExtenderArgs(TypedDict):
 
 
 class ExtenderFilterResult(TypedDict):
-    """The remaining nodes, in the form of the question."""
+    """The remaining nodes, as objects or names like the candidates in the request."""
 
     Nodes: NodeList | None
     NodeNames: list[str] | None

@@ -19,7 +19,7 @@ from scorer.plugins.cluster_affinity import ClusterAffinityPlugin
 
 
 def prioritize(args: ExtenderRequest, context: ExtenderContext, rules: Rules) -> list[HostPriority]:
-    """Answer ``prioritize``: a ``HostPriorityList``, one entry per candidate in the order given.
+    """Return the response to ``prioritize``: a ``HostPriorityList``, one entry per candidate in the order given.
 
     Raises:
         MalformedArgsError: The pod or the list of candidates is missing.

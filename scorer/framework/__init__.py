@@ -1,1 +1,1 @@
-"""The interface of plugins: their input (the cycle), their answers, their protocols."""
+"""The interface of plugins: their input (the cycle), their results, their protocols."""

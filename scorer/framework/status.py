@@ -27,7 +27,7 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilterRejection:
-    """A filter's answer for one cluster.
+    """Rejection of one cluster by a filter.
 
     Args:
         plugin: The name of the filter, as the reference spells it.

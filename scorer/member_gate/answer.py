@@ -1,4 +1,4 @@
-"""The answer to a caller that asks whether a member cluster may be disrupted now.
+"""Response to the question whether a member cluster may be disrupted now.
 
 Source: serving.md 3.1; upgrade-runs.md 6.5.
 """
@@ -16,7 +16,7 @@ from scorer.api.values.answer import Count, Instant, one_of
 from scorer.member_gate.holds import Hold, MemberDisruption
 
 RETRY_INTERVAL: Final = timedelta(seconds=10)
-"""Delay before a caller asks again, if no better time is known (serving.md 3.1)."""
+"""Delay before the next request of a caller, if no better time is known (serving.md 3.1)."""
 
 
 class MemberReason(StrEnum):
@@ -67,7 +67,7 @@ class HeldBy(TypedDict):
     """The disruption or reservation that holds the member."""
 
     kind: Annotated[str, one_of(*MemberDisruption, "Unknown")]
-    """`Unknown`: it has been reserved for something that is not known here."""
+    """`Unknown`: the reservation gives a purpose that is none of these kinds, or none at all."""
     by: str
     """The holder, such as `eviction/NAME`, `upgrade/RUN`, or the holder of a reservation."""
     until: NotRequired[Instant]
@@ -152,7 +152,7 @@ class MemberAnswer:
         return cls(MemberReason.MEMBER_HELD, message, {"heldBy": by}, delay)
 
     def document(self) -> MemberGateAnswer:
-        """Return the answer as it is sent."""
+        """Return the answer as JSON."""
         # At least a second: a hold that ends at this very instant must not make the caller ask in a tight loop.
         seconds = 0 if self.allowed else max(1, math.ceil(self.retry_after.total_seconds()))
         return {

@@ -9,7 +9,7 @@ A member is held by objects on the hub that show an operation in progress, and b
 a member before they change it, and any other client may reserve one too. The objects alone are not sufficient: a second
 disruption could pass between the decision of the first and the write that shows it.
 
-Example: the eviction controller reserves member-1, then deletes the binding. An upgrade that asks between these two
+Example: the eviction controller reserves member-1, then deletes the binding. An upgrade that is due between these two
 steps sees the reservation and waits.
 
 Source: serving.md 3.1; upgrade-runs.md 3.4 and 8.1; staged-updates.md 6.3 and 8.

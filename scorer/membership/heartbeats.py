@@ -4,7 +4,7 @@ An agent writes its own time into the InternalMemberCluster. The MemberCluster s
 uses:
 
 * a heartbeat that differs from the last recorded one was received **now**. An unchanged one keeps its time.
-* when this process hears an agent for the first time, and an earlier heartbeat of it is stored (the hub was restarted,
+* when this process first receives a heartbeat of an agent, and an earlier one is stored (the hub was restarted,
   or another replica became the leader), the time of arrival is unknown. The stored time is then advanced by as much as
   the agent's own clock advanced between the two reports (``resourceUsage.observationTime`` of both), at most to now. A
   constant clock error does no harm, a member that died while no hub was running keeps its age, and an agent that does

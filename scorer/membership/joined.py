@@ -1,4 +1,4 @@
-"""The first step that a member lacks to be joined and healthy, in the order of joining.
+"""The first step that is missing before a member is joined and healthy, in the order of joining.
 
 Source: rollout.md 21.1; scheduling.md 5 and 19.
 """
@@ -20,7 +20,7 @@ HEALTHY = "Healthy"
 
 
 def missing_for_joining(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None, now: datetime) -> str:
-    """Return the missing step until a member is joined and healthy, as text. Empty: none.
+    """Return the first step that is missing before a member is joined and healthy, as text. Empty: none.
 
     Args:
         member: The MemberCluster, None if it does not exist.

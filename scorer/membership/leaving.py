@@ -19,7 +19,7 @@ from scorer.api.unstructured.documents import is_deleting, spec_of, status_of
 from scorer.membership.member_status import EXPECTED_AGENTS, joined_state
 
 FORCE_DELETE_AFTER: Final = timedelta(minutes=15)
-"""Maximum wait, counted from the deletion timestamp, for a member whose agent does not answer."""
+"""Maximum wait, counted from the deletion timestamp, for a member whose agent does not report that it has left."""
 
 
 class DepartureStage(Enum):
@@ -37,7 +37,7 @@ class Departure:
     Args:
         stage: The next step.
         remaining: Remaining time to wait for the agent. None: disabled, no wait.
-        forced: Whether the wait ended without an answer from the agent.
+        forced: Whether the wait ended without a report from the agent.
     """
 
     stage: DepartureStage

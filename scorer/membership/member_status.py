@@ -7,8 +7,8 @@ are converted: ``observedGeneration`` becomes the MemberCluster's, and times bec
 A report that no reader of the MemberCluster could read is not copied: see `_problem_of`.
 
 An InternalMemberCluster without an agent's report contributes nothing. When it replaces one that a user deleted by
-hand, the earlier report is kept in the MemberCluster and ages. The agent does not remember the troubles that it had
-reported before, so the next report removes the conditions of troubles that it does not contain.
+hand, the earlier report is kept in the MemberCluster and ages. The agent does not remember the problems that it has
+reported before, so its next report removes the conditions of problems that it does not contain.
 
 Source: rollout.md 17 and 21.1; scheduling.md 19.
 """
@@ -41,7 +41,7 @@ _REPORTS: Final = ("properties", "resourceUsage", "namespaces", "namespaceConten
 _WARNED: Final = frozenset({REPORTING, CONTENT_APPLIED})
 """Conditions whose first occurrence as False is reported as a warning."""
 _TROUBLES: Final = frozenset({IDENTITY_ACCEPTED, DISCOVERED_WORKS})
-"""Conditions that an agent reports only after the first trouble."""
+"""Conditions that an agent reports only after the first problem."""
 
 
 @dataclass(frozen=True, slots=True)

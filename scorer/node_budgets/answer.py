@@ -32,9 +32,9 @@ class ReservationGrant(TypedDict):
     """A granted reservation."""
 
     id: str
-    """Needed to renew or release it."""
+    """Id that the caller needs to renew or release the reservation."""
     expires: Instant
-    """It counts before this instant."""
+    """End of the reservation, exclusive."""
 
 
 class NodeBlocker(TypedDict):

@@ -1,4 +1,4 @@
-"""Answer of ``/v1/explain``: every number that entered a decision.
+"""Response of ``/v1/explain``: every number that entered a decision.
 
 Source: scheduling.md 22.
 """
@@ -27,9 +27,9 @@ class PropertyObservation(TypedDict):
     observed: str | None
     """The text as reported. Null: not reported."""
     missing: NotRequired[Literal[True]]
-    """The cluster does not report it."""
+    """Whether the cluster does not report the property."""
     unreadable: NotRequired[Literal[True]]
-    """It is reported, but is not a quantity."""
+    """Whether the reported text is not a quantity."""
     age: NotRequired[DurationText]
     """How old the value is."""
     stale: NotRequired[Literal[True]]
@@ -37,13 +37,13 @@ class PropertyObservation(TypedDict):
     validUntil: NotRequired[Instant]
     """When an external score expires or has expired."""
     expiresIn: NotRequired[DurationText]
-    """How long it still counts."""
+    """Time until the external score expires."""
     expired: NotRequired[Literal[True]]
-    """There was an external score, and it has expired."""
+    """Whether the external score has expired."""
     lastValue: NotRequired[str]
     """Value of the expired score."""
     expiredFor: NotRequired[DurationText]
-    """How long ago it expired."""
+    """Time since the external score expired."""
 
 
 _LabelComparison = TypedDict(
@@ -97,7 +97,7 @@ class EligibilityCheck(_EligibilityCheck, TypedDict):
     """Whether the cluster has joined, is healthy and sends heartbeats."""
 
     reason: NotRequired[str]
-    """Why it does not pass."""
+    """Why the cluster does not pass."""
     heartbeatAge: NotRequired[DurationText]
     joined: NotRequired[ConditionWord]
     """Status of the condition. Null: the agent has none."""
@@ -225,7 +225,7 @@ class HeldBinding(TypedDict):
     name: str
     state: Annotated[str, ShapeOf(BindingState)]
     currentPolicy: bool
-    """Whether it was made under the present policy."""
+    """Whether the binding was made under the present policy."""
     snapshot: NotRequired[str]
     """The policy snapshot it was made under."""
     since: NotRequired[Instant]
@@ -239,7 +239,7 @@ class HeldBinding(TypedDict):
     wouldStillMatch: NotRequired[bool]
     """Whether the cluster would pass the filters today."""
     wouldBeRefused: NotRequired[str]
-    """Why it would not pass."""
+    """Why the cluster would not pass the filters."""
 
 
 SortKey = Literal["topologySpread", "affinity", "tieBonus", "name"]
@@ -267,9 +267,9 @@ class ExplainedCluster(TypedDict):
     verdict: Verdict
     """Result for the cluster. For a rejected one: the category of the first failed check."""
     rank: int | None
-    """Over picked, kept and losing clusters, from 1. Null: none of them."""
+    """Rank among picked, kept and losing clusters, from 1. Null: the cluster is none of them."""
     batch: NotRequired[int]
-    """The batch that picked it, or that it lost."""
+    """The batch that picked the cluster, or in which it lost."""
     filters: NotRequired[list[Check]]
     topology: NotRequired[TopologyPoints]
     affinity: NotRequired[AffinityPoints]
@@ -284,7 +284,7 @@ class ExplainedCluster(TypedDict):
     help: str
     """The one change that would help, in words. Empty: no single change would."""
     summary: str
-    """All of it in one sentence."""
+    """The whole explanation in one sentence."""
 
 
 TriggerEvent = Literal[

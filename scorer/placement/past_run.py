@@ -42,7 +42,7 @@ class RecordedPick(TypedDict):
 
     cluster: str
     score: NotRequired[PairOfScores]
-    """Left out where scores do not count."""
+    """Absent if scores did not matter."""
 
 
 class PastRun(TypedDict):
@@ -58,7 +58,7 @@ class PastRun(TypedDict):
     found: int
     satisfied: bool
     fleetSize: int | None
-    """Null for a decision older than the server's memory."""
+    """Number of clusters in the fleet. Null: unknown, because the decision was made before the server started."""
     picked: list[RecordedPick]
     gained: list[str]
     lost: list[str]
@@ -71,7 +71,7 @@ class PastRun(TypedDict):
     until: NotRequired[Instant]
     """When the same decision was last made again."""
     times: NotRequired[int]
-    """How often it was made."""
+    """Number of consecutive equal decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ def _deciding_key(winner: RecordedClusterDecision, loser: RecordedClusterDecisio
         if own < other:
             # The two were scored in different batches. The record does not contain the loser's score in the batch of
             # the winner.
-            return f"the spread needed it first, {name} {own} < {other}"
+            return f"scored in different batches, {name} {own} < {other}"
     return "equal scores, and the later name wins" if winner.cluster > loser.cluster else "equal scores"
 
 

@@ -1,4 +1,4 @@
-"""The trace of a decision: every number because of which a cluster was picked, kept or rejected.
+"""The trace of a decision: every number that explains why a cluster was picked, kept or rejected.
 
 The trace evaluates the plugins of the decision on its cycle, cluster by cluster. It computes only the numbers that the
 decision did not need, so the trace and the decision cannot disagree.
@@ -151,7 +151,7 @@ def explanation(
     names: Iterable[str] | None = None,
     occasion: DecisionContext = NO_OCCASION,
 ) -> ExplainAnswer:
-    """Return the whole explanation of a decision, as ``/v1/explain`` answers it.
+    """Return the whole explanation of a decision, as ``/v1/explain`` returns it.
 
     Args:
         run: The decision.

@@ -1,4 +1,4 @@
-"""NamespaceAffinity: a ResourcePlacement goes only to clusters that have its namespace.
+"""NamespaceAffinity: restricts a ResourcePlacement to clusters that have its namespace.
 
 Source: scheduling.md 10.
 """

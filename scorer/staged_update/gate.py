@@ -1,6 +1,6 @@
-"""Answer of a run to the member gate: whether it would change a cluster now.
+"""Verdict of a staged update run for the member gate: whether the run would change a cluster now.
 
-The answer is derived from the run's record, without another evaluation.
+The verdict is derived from the run's record, without another evaluation.
 
 Source: staged-updates.md 6 to 9.
 """

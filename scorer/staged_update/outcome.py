@@ -50,7 +50,7 @@ class CreateApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Delete an approval request that was approved before the run asked for it."""
+    """Delete an approval request that was approved before the run requested the approval."""
 
     request: JsonObject
 

@@ -1,1 +1,1 @@
-"""Upgrades of member clusters: runs, their strategy and record, the evaluation that moves them on, and their plan."""
+"""Upgrades of member clusters: runs, their strategy and record, the evaluation that advances them, and their plan."""

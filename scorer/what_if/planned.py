@@ -1,4 +1,4 @@
-"""Types of the answer of ``/v1/plan``: what would happen to placements and runs if the hub were changed.
+"""Types of the response of ``/v1/plan``: what would happen to placements and runs if the hub were changed.
 
 Source: docs/specifications/what-if.md 2; scheduling.md 22, property 10.
 """

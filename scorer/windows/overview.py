@@ -21,14 +21,14 @@ class WindowOverview(TypedDict):
 
     name: str
     target: NotRequired[Annotated[str, ShapeOf(WindowTarget)]]
-    """The disruptions that wait for it. Absent: it cannot be read."""
+    """The disruptions that wait for the window. Absent: the window cannot be read."""
     open: bool
     until: Instant | None
-    """Time when it closes or opens. Null: it does not change, or cannot be read."""
+    """Time when the window next opens or closes. Null: it does not change, or cannot be read."""
     members: Count
-    """Number of member clusters that have it."""
+    """Number of member clusters that the window applies to."""
     unreadable: NotRequired[Literal[True]]
-    """It cannot be read, and counts as closed."""
+    """Whether the window cannot be read. It then counts as closed."""
 
 
 def window_overviews(

@@ -199,8 +199,8 @@ class ApprovalRequestStatus(ApiModel):
     """``status`` of both approval kinds: ``Approved`` by a user, ``ApprovalAccepted`` by the run."""
 
     conditions: Conditions = ()
-    """Approved, set by a user for the current generation; ApprovalAccepted, the run's answer, after which a
-    withdrawal has no effect."""
+    """Approved, set by a user for the current generation. ApprovalAccepted, set by the run once it continues: revoking
+    the approval has no effect after that."""
 
 
 class ClusterApprovalRequest(ApiObject):

@@ -64,7 +64,7 @@ class Readiness(ApiModel):
     pending: Int32 = 0
     """Members that would have to wait."""
     fail: Int32 = 0
-    """Members that would fail without being touched."""
+    """Members that would fail without being changed."""
     pending_reasons: dict[str, Int32] = Field(default_factory=dict)
     """Number of members by the reason why they would wait."""
 
@@ -77,7 +77,8 @@ class UpgradeGateStatus(ApiModel):
     readiness: Readiness | None = None
     """Effect of opening the gate now, only of a pending Before gate."""
     conditions: Conditions = ()
-    """Approved, set by a user, with False to reject; ApprovalAccepted, the run's answer."""
+    """Approved, set by a user: True approves, False rejects. ApprovalAccepted, set by the run when it accepts the
+    approval."""
 
 
 class ClusterUpgradeGate(ApiObject):

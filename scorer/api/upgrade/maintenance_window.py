@@ -42,14 +42,14 @@ class DailySchedule(ApiModel):
     """Every *intervalDays* days."""
 
     interval_days: Int32 = Field(ge=1, le=7)
-    """Every how many days the window opens; 1 is every day."""
+    """Interval between openings in days. 1: every day."""
 
 
 class WeeklySchedule(ApiModel):
     """On one day of the week, every *intervalWeeks* weeks."""
 
     interval_weeks: Int32 = Field(ge=1, le=4)
-    """Every how many weeks the window opens; 1 is every week."""
+    """Interval between openings in weeks. 1: every week."""
     day_of_week: Weekday
     """Local day of the week of an opening."""
 
@@ -58,7 +58,7 @@ class AbsoluteMonthlySchedule(ApiModel):
     """On one day of the month, or the last day of a shorter month, every *intervalMonths* months."""
 
     interval_months: Int32 = Field(ge=1, le=6)
-    """Every how many months the window opens; 1 is every month."""
+    """Interval between openings in months. 1: every month."""
     day_of_month: Int32 = Field(ge=1, le=31)
     """Local day of the month of an opening. In a shorter month, its last day."""
 
@@ -67,9 +67,9 @@ class RelativeMonthlySchedule(ApiModel):
     """On the n-th or last such weekday of the month, every *intervalMonths* months."""
 
     interval_months: Int32 = Field(ge=1, le=6)
-    """Every how many months the window opens; 1 is every month."""
+    """Interval between openings in months. 1: every month."""
     week_index: WeekIndex
-    """Which of the days of that name in the month."""
+    """Which occurrence of the weekday in the month."""
     day_of_week: Weekday
     """Local day of the week of an opening."""
 
@@ -78,7 +78,7 @@ class Schedule(ApiModel):
     """Local days of openings, exactly one of the four."""
 
     daily: DailySchedule | None = None
-    """Every so many days. Absent: one of the other three is given."""
+    """At a fixed interval of days. Absent: one of the other three is given."""
     weekly: WeeklySchedule | None = None
     """On a day of the week. Absent: one of the other three is given."""
     absolute_monthly: AbsoluteMonthlySchedule | None = None

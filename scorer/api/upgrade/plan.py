@@ -134,8 +134,8 @@ class UpgradePlan(ApiModel):
     max_concurrent: Int32 = 0
     """Maximum number of members in upgrade at one instant."""
     exposure: Int32 = 0
-    """Number of members whose upgrade starts before the first gate opens or the first wait starts. So many have a bad
-    version before it can be noticed."""
+    """Number of members whose upgrade starts before the first gate opens or the first wait starts. That many members
+    get a bad version before a user can notice it."""
     critical_path: tuple[CriticalStep, ...] = ()
     """The members, waits and gates that the end of the run depends on, in order."""
     windows_missed: tuple[MissedWindow, ...] = ()

@@ -94,12 +94,12 @@ class UpgradeProfileSpec(ApiModel):
 
 
 class UpgradeProfileStatus(ApiModel):
-    """``status`` of a profile: what the last change to the catalog led to."""
+    """``status`` of a profile: the effect of the last change to the catalog."""
 
     observed_generation: Int64 = 0
     """Generation of the profile (``metadata.generation``) that the status is about."""
     last_triggered_at: Time | None = None
-    """Time when the catalog last led to a run, or to an attempt to create one."""
+    """Time when a change to the catalog last triggered a run, or an attempt to create one."""
     last_trigger_status: TriggerStatus | None = None
     """Result of that attempt."""
     last_trigger_error: UpgradeError | None = None

@@ -45,7 +45,7 @@ class UpgradeRequestSpec(ApiModel):
     operation_id: str = Field(alias="operationID", min_length=1, max_length=LONGEST_OPERATION_ID)
     """Identity of the attempt, ``<run uid>/<member>/<attempt>``, the idempotency key for the upgrader."""
     run_name: Name
-    """Name of the ClusterUpgradeRun that asks."""
+    """Name of the ClusterUpgradeRun that created the request."""
     member_name: MemberName
     """Name of the member to upgrade."""
     upgrade_type: UpgradeType
@@ -58,13 +58,13 @@ class UpgradeRequestSpec(ApiModel):
         max_length=MOST_NODE_IMAGES,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["family"]},
     )
-    """Images for nodes, one per family. Absent: no certain ones."""
+    """Images to install on nodes, one per family. Absent: no image is prescribed."""
     deadline: Time | None = None
     """Time when the attempt counts as failed. Absent: never."""
     dry_run: bool = False
     """Whether to only check the upgrade. Absent: false."""
     cancel_requested: bool = False
-    """Whether the upgrader is asked to give up. This is the only mutable field. Absent: false."""
+    """Whether the run requests the upgrader to cancel the attempt. This is the only mutable field. Absent: false."""
 
 
 class PoolInventory(ApiModel):
@@ -114,7 +114,7 @@ class UpgradeRequestStatus(ApiModel):
 
 
 class ClusterUpgradeRequest(ApiObject):
-    """Asks an external upgrader to upgrade one member."""
+    """Requests the upgrade of one member from an external upgrader."""
 
     spec: UpgradeRequestSpec
     """The upgrade and its member. Only ``cancelRequested`` is mutable."""

@@ -162,7 +162,7 @@ class Timeouts(ApiModel):
     gate_seconds: Int32 = Field(default=0, ge=0, json_schema_extra=_ZERO)
     """Maximum time that a gate may hold the run, in seconds, before the run is stopped. 0: unlimited."""
     cancel_on_timeout: bool = Field(default=False, json_schema_extra=_FALSE)
-    """Whether the upgrader is asked to cancel an attempt that has timed out."""
+    """Whether to request the cancellation of an attempt that has timed out."""
 
 
 class VersionPolicy(ApiModel):

@@ -1,8 +1,8 @@
 """Types of response members: plain JSON values, each with its schema in the OpenAPI document.
 
 A response is a ``TypedDict`` alongside the function that builds it, so mypy checks the function, and the document is
-made from the same definition. It must come from ``typing_extensions``, because pydantic does not support the one in
-``typing`` before Python 3.12.
+made from the same definition. ``TypedDict`` must be imported from ``typing_extensions``, because pydantic does not
+support the one in ``typing`` before Python 3.12.
 """
 
 from dataclasses import dataclass

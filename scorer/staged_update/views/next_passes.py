@@ -25,7 +25,7 @@ class NextPasses:
     Args:
         clusters: Clusters that get other content, or lose the placement, in order.
         accepted: Names of the approval requests that the run accepts.
-        discarded: Names of those that it deletes, because they were approved before it asked for them.
+        discarded: Names of those that it deletes, because they were approved before it requested the approval.
         failure: Cause and message if the run ends without success. Empty: it does not.
     """
 

@@ -140,8 +140,9 @@ class Observation:
         inventory: Versions after the operation. None: unknown.
         unclaimed: Whether the operation is handed off, but no upgrader has accepted it yet.
         remark: Reason and message of an Event to emit. None: unset.
-        asked: Node images that the back end was asked for. None: unknown.
-        trouble: Failure of the back end in spite of its answer. Counts as a failed call.
+        asked: Node images that were requested from the back end. None: unknown.
+        trouble: Failure that does not invalidate the observation, such as a notification that could not be sent. Counts
+            as a failed call.
     """
 
     state: OperationState

@@ -1,1 +1,1 @@
-"""Clusters of Cluster API with a topology: what they run, how an upgrade is ordered, and whether it is done."""
+"""Clusters of Cluster API with a topology: their versions, the write that starts an upgrade, and its progress."""

@@ -1,7 +1,8 @@
 """Commands of users for a run: start, stop, restart and skip.
 
-Commands are edges, but objects are levels. Each command is therefore recorded. A first start is ``state: Run`` without
-a start time. A restart is a new token. Skip targets are counted, and only targets beyond the count are new.
+A command is an event, but an object only stores state. The record therefore contains which commands have been executed.
+A first start is ``state: Run`` without a start time. A restart is a new token. Skip targets are counted, and only
+targets beyond the count are new.
 
 Source: upgrade-runs.md 9, 9.2, 10.1 and 10.2.
 """

@@ -1,4 +1,4 @@
-"""Gate objects: state, the answer to an approval, and the readiness behind the gate.
+"""Gate objects: their state, the acknowledgment of an approval, and the readiness of the members behind the gate.
 
 Source: upgrade-runs.md 3.5 and 8.6.
 """

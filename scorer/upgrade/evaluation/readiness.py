@@ -19,7 +19,7 @@ from scorer.upgrade.messages import MOST_NAMED
 from scorer.upgrade.state.record import FINISHED, GroupWork
 
 _PASSING: Final = frozenset({"MaintenanceWindowClosed", "PlacementGuard"})
-"""Transient causes. They say nothing about a run that has not started."""
+"""Transient causes. They are not reported for a run that has not started."""
 
 
 class Readinesses:

@@ -30,7 +30,7 @@ def too_short(ev: Evaluation, member: Member) -> ClosedWindow | None:
     """Return a closed window if a member's open window closes before its upgrade would end.
 
     None if the upgrade fits, or if the run does not require the fit. It is not required of a member whose windows are
-    all shorter than its upgrade, because that member would wait for ever.
+    all shorter than its upgrade, because that member would wait forever.
     """
     if not ev.spec.window_policy.require_fit or ev.tiers.tier(member) != OPEN_TIER:
         return None

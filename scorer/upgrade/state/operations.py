@@ -6,7 +6,7 @@ answer has not reported the end, but one that has no record of the operation has
 operations, so the result does not depend on who polled when.
 
 A back end that is removed for good therefore blocks a member. The message names the run and the operation. There are
-three ways out: have the end reported, for example in the status of a ClusterUpgradeRequest, delete that request, or
+three ways to unblock it: report the end, for example in the status of a ClusterUpgradeRequest, delete that request, or
 delete the run, which deletes the record of its operations.
 
 Source: upgrade-runs.md 10.3 and 10.4.

@@ -98,8 +98,8 @@ def allowed_in_upgrade(total: int, desired: int, budget: Mapping[str, Any] | Non
 
     Args:
         total: Number of clusters that it is bound to.
-        desired: Base of percentages in its budget: the clusters that it asks for, or all for a placement on every
-            cluster.
+        desired: Base of percentages in its budget: the number of clusters that it requests, or of all its clusters for
+            PickAll.
         budget: ClusterResourcePlacementDisruptionBudget of the placement. None: unset. An unreadable budget allows no
             upgrades.
     """

@@ -14,9 +14,9 @@ from scorer.upgrade.back_ends.interface import Operation
 
 @dataclass(frozen=True, slots=True)
 class StartUpgrade:
-    """Ask a back end to start an operation.
+    """Start an operation on a back end.
 
-    Idempotent: it is sent again if the back end has no record of the operation.
+    Idempotent: the request is repeated if the back end has no record of the operation.
     """
 
     operation: Operation
@@ -24,7 +24,7 @@ class StartUpgrade:
 
 @dataclass(frozen=True, slots=True)
 class CancelUpgrade:
-    """Ask a back end to cancel an operation. Best effort: no later step depends on it.
+    """Cancel an operation on a back end. Best effort: no later step depends on it.
 
     Args:
         id: Id of the operation.
@@ -59,8 +59,8 @@ Action = StartUpgrade | CancelUpgrade | WriteGate
 class UpgradeStep:
     """Result of an evaluation. The status is stored first. Then the actions are executed, in any order.
 
-    Every operation is thus recorded before a back end is asked to start it. After a crash in between, the back end has
-    no record of the operation, and the next evaluation asks again.
+    Every operation is thus recorded before its start is requested. After a crash in between, the back end has no record
+    of the operation, and the next evaluation repeats the request.
 
     Args:
         status: Status of the run.

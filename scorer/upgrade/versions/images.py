@@ -98,8 +98,8 @@ class ImageTargets:
     def outdated_targets(self, member: Member) -> Mapping[str, str]:
         """Return the targets of the families with an outdated pool.
 
-        Back ends are asked only for these, because nothing is ever downgraded. In a family with both outdated and newer
-        pools, the back end must not change the newer ones.
+        Only these are requested from back ends, because nothing is ever downgraded. In a family with both outdated and
+        newer pools, the back end must not change the newer ones.
         """
         return outdated_families(member.inventory, self.of(member)) if member.inventory is not None else {}
 

@@ -1,1 +1,1 @@
-"""Views of a run: its situation, its timeline, its metrics, and its answer to the member gate."""
+"""Views of a run: its situation, its timeline, its metrics, and its verdict for the member gate."""

@@ -1,6 +1,6 @@
-"""The answer of a run to the member gate: whether it would upgrade a member now.
+"""Verdict of an upgrade run for the member gate: whether the run would upgrade a member now.
 
-The answer is derived from the record, without another evaluation.
+The verdict is derived from the record, without another evaluation.
 
 Source: upgrade-runs.md 6.5, 7.2, 7.3 and 8.
 """
