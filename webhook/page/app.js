@@ -219,7 +219,7 @@ async function reading(path, task) {
 
 /** Replace "Loading…" in the place of a list that the viewer may not read. */
 function deny(path) {
-  for (const waiting of document.querySelectorAll(`[data-waits-for="${path}"]`)) say(waiting, "You may not see this.");
+  for (const waiting of document.querySelectorAll(`[data-waits-for="${path}"]`)) say(waiting, "You have no right to list these objects.");
   renderSummary();
 }
 

@@ -234,7 +234,7 @@ async def test_what_one_may_not_read_is_said(tabs):
         problem = page.locator('#problems .problem[data-key="/v1/clusters"]')
         await expect(problem).to_contain_text('403 Forbidden: "ann" may not get /v1/clusters')
         await expect(problem).not_to_contain_text("out of date")
-        await expect(page.locator("#fleet-body")).to_have_text("You may not see this.")
+        await expect(page.locator("#fleet-body")).to_have_text("You have no right to list these objects.")
         await expect(page.locator("#live")).to_have_attribute("data-state", "live")
         await expect(page.locator("#sign-in")).to_be_hidden()
 
