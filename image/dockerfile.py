@@ -122,7 +122,7 @@ def _steps(text: str) -> Iterator[Step]:
             raise DockerfileError(f"{word} is not known")
         yield Step(word, rest.strip())
     if passing:
-        raise DockerfileError(f"the last line goes on: {passing}")
+        raise DockerfileError(f"the last line ends in a continuation: {passing}")
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:

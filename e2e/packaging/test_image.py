@@ -251,7 +251,7 @@ def test_steps_see_what_those_before_them_made_and_others_get_what_they_copy(tmp
     [
         pytest.param("FROM a\nADD b c\n", "ADD is not known", id="instruction"),
         pytest.param("RUN a\n", "RUN before the first FROM", id="no-stage"),
-        pytest.param("FROM a\nRUN b \\\n", "the last line goes on", id="unfinished"),
+        pytest.param("FROM a\nRUN b \\\n", "the last line ends in a continuation", id="unfinished"),
     ],
 )
 def test_what_is_not_understood_is_refused(tmp_path, text, complaint):

@@ -40,7 +40,7 @@ class ApiModel(BaseModel):
     """Base of all API models: frozen, camelCase, unknown fields ignored, no coercion.
 
     Read an object with `read`, which treats ``null`` as absent, as an API server does.
-    ``model_fields_set`` tells presence from emptiness where a rule needs it.
+    ``model_fields_set`` distinguishes an absent field from an empty one, for rules that depend on it.
     """
 
     model_config = ConfigDict(

@@ -147,7 +147,7 @@ HASHED_FIELDS: Final[Mapping[tuple[str, str], HashedFields]] = {
 
 
 def is_read(kind: tuple[str, str]) -> bool:
-    """Return whether objects of a kind, by group and name, stand beside NodePools and are validated by their provider.
+    """Return whether a kind is a node class or NodeOverlay: read alongside NodePools, but validated elsewhere.
 
     The name of every provider's class ends in ``NodeClass``. The groups differ even between forks of one provider.
     """

@@ -168,7 +168,7 @@ class NodeTemplateMetadata(ApiModel):
 
 
 def _lifetime(schema: dict[str, Any]) -> None:
-    """Leave the default out of the schema: the API server would set it, and nothing would tell that it was absent.
+    """Leave the default out of the schema: the API server would set it, and hide that the field was absent.
 
     Admission fills it in, with the value from the field's former place if there is one (nodepool-disruption.md 16).
     """

@@ -1,4 +1,4 @@
-"""One gate for every disruption of a member cluster. The second disruption waits, and its answer names the first.
+"""One gate for every disruption of a member cluster. A second disruption waits, and the response names the first.
 
 Four operations disrupt a member: an eviction removes a placement from it, a rolling update and a staged update change
 its placed objects, and an upgrade changes the cluster itself. Two disruptions of different kinds wait for one another.

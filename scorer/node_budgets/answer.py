@@ -1,4 +1,4 @@
-"""The answers of the gate of node pools.
+"""Responses of the gate of node pools.
 
 Source: nodepool-disruption.md 14.2.
 """

@@ -139,7 +139,7 @@ def allowance(budgets: Sequence[Budget], counts: NodeCounts, reason: str, now: d
 class BudgetSet(tuple[Budget, ...]):
     """The budgets of a pool, parsed once.
 
-    Callers that cache a pool cache its budgets in this form: parsing fifty of them takes longer than an answer.
+    Callers that cache a pool cache its budgets in this form: parsing fifty of them takes longer than evaluating them.
     """
 
     readings: "tuple[ParsedBudget, ...]"

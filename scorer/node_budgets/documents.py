@@ -307,7 +307,7 @@ class CalendarMaker:
     def __init__(self, pools: int, start: datetime, days: int, zone: ZoneInfo | None = None) -> None:
         if pools * days > MOST_POOL_DAYS:
             raise TooLargeError(
-                f"{pools} pools for {days} days are too many for one answer. Name at most {MOST_POOL_DAYS // days} "
+                f"{pools} pools for {days} days are too many for one response. Name at most {MOST_POOL_DAYS // days} "
                 "pools, or request fewer days"
             )
         self._start = start

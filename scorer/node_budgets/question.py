@@ -29,7 +29,7 @@ class Mode(StrEnum):
 
 
 class InvalidQuestion(ValueError):  # noqa: N818 - the question is what is wrong
-    """A question that cannot be answered.
+    """An invalid question to the gate.
 
     Args:
         pointer: JSON Pointer to the invalid member, such as ``/nodes/1``.

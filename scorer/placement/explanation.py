@@ -235,7 +235,7 @@ class HeldBinding(TypedDict):
     dropped: NotRequired[Literal[True]]
     """The cluster loses it."""
     recordedScore: NotRequired[PairOfScores]
-    """Scores as they were when it was picked."""
+    """Scores from the time when the cluster was picked."""
     wouldStillMatch: NotRequired[bool]
     """Whether the cluster would pass the filters today."""
     wouldBeRefused: NotRequired[str]

@@ -106,7 +106,7 @@ class RecordedDecision:
         wanted: Number of clusters that the policy requested. None: unlimited, all that pass.
         picked: The selected clusters, in the order of the record.
         others: The first of those that were not selected.
-        satisfied: Whether the policy got what it asked for.
+        satisfied: Whether the placement has all clusters that its policy requests.
         message: Message of the Scheduled condition.
         fleet_size: Number of clusters in the fleet. None: unknown.
         until: Time at which an equal decision was last observed.

@@ -35,7 +35,7 @@ class PlannedPick(TypedDict):
     cluster: str
     rank: int
     new: bool
-    """Whether the placement does not have it yet."""
+    """Whether the placement gains the cluster."""
     score: PairOfScores
 
 
@@ -98,7 +98,7 @@ def decide(
         bindings: Bindings of the placement.
         snapshots: Its policy snapshots. The latest decides which bindings were made under the present policy. Without
             any snapshot, every binding counts as made under the present policy.
-        now: The instant to judge by.
+        now: Reference instant for heartbeats and expirations.
         previous: Another run, as for `schedule`.
 
     Raises:

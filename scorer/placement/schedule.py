@@ -220,7 +220,7 @@ class ScheduleResult:
 
     @property
     def satisfied(self) -> bool:
-        """Whether the policy got what it asked for."""
+        """Whether the placement has all clusters that its policy requests. False for an invalid policy."""
         if self.request is None or self.missed:
             return False
         if self.request.policy.placement_type is not PlacementType.PICK_N:
@@ -238,7 +238,7 @@ def schedule(
         request: Policy of the placement.
         fleet: The clusters to choose from.
         bindings: Current bindings of the placement.
-        now: The instant to judge by.
+        now: Reference instant for heartbeats and expirations.
         previous: Another run. Its verdicts are reused if fleet, conditions and instant are equal. It does not affect
             the result.
     """

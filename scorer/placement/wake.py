@@ -48,7 +48,7 @@ def placements_to_requeue(
         old: The member before the change, None if it was created. A created member requeues no placement.
         new: The member after it, None if it was deleted.
         placements: All placements.
-        now: The instant to judge by.
+        now: Reference instant for heartbeats and expirations.
         limits: Maximum ages for eligibility. None means the defaults.
     """
     if old is None:

@@ -148,7 +148,7 @@ class PendingRemoval:
 
     @property
     def is_asked(self) -> bool:
-        """Whether a user was asked to confirm the removal."""
+        """Whether the removal waits for a user's confirmation, or waited for it before."""
         return self.was_unconfirmed or self.reason is PendingReason.CONFIRMATION
 
     def format(self) -> str:

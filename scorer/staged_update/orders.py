@@ -1,4 +1,4 @@
-"""User commands for a run: start, stop, resume, and the answer to an approval request.
+"""User commands for a run: start, stop and resume it, approve and reject its stages.
 
 A command that is impossible is refused with a reason. One that has been executed already changes nothing.
 """

@@ -33,7 +33,7 @@ def _same_fleet() -> PlannedFleet:
 
 @dataclass(frozen=True)
 class Changed:
-    """A hub after changes, by default without any.
+    """A hub after changes. The defaults stand for no changes.
 
     Args:
         state: The hub.

@@ -257,7 +257,8 @@ class RunFieldChange(TypedDict):
 
     path: str
     before: str
-    """Its value in short, as JSON, empty if missing. For a Secret, only the differing members are named."""
+    """Abbreviated value as JSON, empty if missing. For a Secret, `(redacted)`, and `path` only names a top-level member
+    such as `data`."""
     after: str
 
 
@@ -309,15 +310,16 @@ class ForeseenRun(TypedDict):
     state: str
     """Its desired state: `Initialize`, `Run` or `Stop`."""
     phase: RunOutlook
-    """It would be initialized, it continues, it waits before it can be initialized, its initialization would fail, its
-    next step would end it, or it has ended."""
+    """`New`: it would be initialized. `UnderWay`: it continues. `Pending`: it waits before it can be initialized.
+    `Refused`: its initialization would fail. `Aborted`: its next step would end it. `Over`: it has ended."""
     finding: RunFinding | None
-    """For the last four phases. All following fields are empty then."""
+    """Set in the phases `Pending`, `Refused`, `Aborted` and `Over`. All following fields are empty then."""
     snapshot: str
     """Name of the resource snapshot that every cluster gets. It may not exist yet."""
     failurePolicy: RunFailurePolicy | None
     next: list[str]
-    """Clusters that the run updates or leaves now, before it waits for anything: with the approvals that are given."""
+    """Clusters that the run updates, or removes the placement from, before it next waits. Only approvals that are
+    already given count."""
     stages: list[RunStage]
     removed: list[str]
     """The clusters that lose the placement at the end."""
@@ -340,17 +342,18 @@ class PlannedUpgrade(TypedDict):
 
     name: str
     strategy: str
-    """Empty: it refers to none."""
+    """Name of its ClusterUpgradeStrategy. Empty: the run has its own stages, or none."""
     type: str
     kubernetesVersion: str
     state: str
     """Its desired state: `Initialize`, `Run` or `Stop`."""
     phase: UpgradeOutlook
-    """It has not started, it continues, it cannot be initialized, or it is finished or deleted."""
+    """`New`: it has not started. `UnderWay`: it continues. `Refused`: it cannot be initialized. `Over`: it is finished
+    or deleted."""
     finding: RunFinding | None
-    """For the last two phases. All following fields are empty then."""
+    """Set in the phases `Refused` and `Over`. All following fields are empty then."""
     next: list[str]
-    """Members whose upgrades start now, with the gates that are approved."""
+    """Members whose upgrades start now. Only gates that are already approved count as open."""
     plan: Annotated[JsonObject, ShapeOf(UpgradePlan)] | None
     """Plan of the run, as in its status."""
     assumptions: list[str]

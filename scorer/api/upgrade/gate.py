@@ -51,7 +51,7 @@ class UpgradeGateSpec(ApiModel):
     scheduled_start: ScheduledStart | None = None
     """Day and time of a ScheduledStart, as the strategy gives them. Absent: an Approval."""
     absolute_start_time: Time | None = None
-    """The instant that the day and time stand for, fixed when the run reached the gate. Absent: an Approval."""
+    """The instant of that day and time, determined when the run reached the gate. Absent: an Approval."""
 
 
 class Readiness(ApiModel):

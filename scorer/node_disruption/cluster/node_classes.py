@@ -63,7 +63,7 @@ class ClassChange:
             yield f"{title}: spec.{SUBNET} {MIGRATION}. {_nodes(self.nodes)}"
         if self.fields.resolved:
             names = _paths(self.fields.resolved)
-            yield f"{title}: {names} changed. Nodes that no longer match will drift, which only the provider can tell"
+            yield f"{title}: {names} changed. Nodes that no longer match will drift: only the provider knows which"
         if self.fields.unknown:
             names = _paths(self.fields.unknown)
             yield f"{title}: {names} changed. Whether that drifts nodes is unknown"

@@ -195,7 +195,7 @@ RestingState = Literal["available", "empty", "removal pending"]
 def resting_state(placement: JsonObject) -> tuple[RestingState, str]:
     """Return the state of a placement that is available on all clusters that it picked, and the reason for it.
 
-    Removals that wait for a user come before a selection that is empty: usually they are its last objects.
+    Pending removals take precedence over an empty selection, because they usually are its last objects.
     """
     if pending := removal_pending_condition(placement):
         return "removal pending", str(pending.get("message") or "")[:LONGEST_MESSAGE]

@@ -141,7 +141,7 @@ def _read_sample(sample: list[Any], now: datetime) -> Observation:
         timestamp, text = sample
         time, value = float(timestamp), float(text if isinstance(text, str) else math.nan)
     except (TypeError, ValueError, OverflowError):
-        return NotSeen("AnswerUnreadable", "the answer has no sample of a time and a number", failed=True)
+        return NotSeen("AnswerUnreadable", "the response has no sample with a time and a number", failed=True)
     if not math.isfinite(value):
         return NotSeen("NotANumber", f"the query returned {value}, which is not a finite number")
     age = now.timestamp() - time

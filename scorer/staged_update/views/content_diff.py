@@ -1,8 +1,8 @@
 """Content diff: the changes on a cluster when one resource snapshot replaces another.
 
-Objects are compared field by field, including each object in an envelope. For a Secret, only the fact that it differs
-is shown, neither values nor keys. This also applies to a Secret nested in another object, such as a list or the
-template of a custom resource. Output is bounded, and omitted entries are counted.
+Objects are compared field by field, including each object in an envelope. For a Secret, only the differing top-level
+members are listed, such as ``data``, without keys or values. A Secret nested in another object, such as a list or the
+template of a custom resource, is redacted as a whole. Output is bounded, and omitted entries are counted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The next passes of a run, until it waits: those of the engine, one after another, without any time between them.
+"""The next passes of a run, until it waits: those of the engine, one after another, with no time in between.
 
 The forecast assumes approvals. These passes assume nothing: only an approval that the run accepts lets it continue.
 

@@ -131,7 +131,7 @@ def _complete(ev: Evaluation, position: Position, index: int, reason: str) -> No
 def complete_approved_gates(ev: Evaluation) -> str:
     """Complete the approved gates. Return the message of a new rejection, or an empty string.
 
-    A rejection counts once. After a restart of the run, the gate waits for another answer.
+    A rejection counts once. After a restart of the run, the gate waits for another decision.
     """
     rejection = ""
     for position in positions(ev):

@@ -1,8 +1,8 @@
 """Operations of a run: which of them to poll, and how to rebuild one from the record.
 
 An abandoned operation may still be changing its cluster. Until its back end has reported its end, no other operation
-starts there, neither by a restart nor by another run, not even after the run has finished. A back end that does not
-answer has not reported the end, but one that has no record of the operation has. The record of the run lists these
+starts there, neither by a restart nor by another run, not even after the run has finished. A back end that cannot be
+reached has not reported the end. A back end without a record of the operation has. The record of the run lists these
 operations, so the result does not depend on who polled when.
 
 A back end that is removed for good therefore blocks a member. The message names the run and the operation. There are

@@ -100,8 +100,8 @@ def allowed_in_upgrade(total: int, desired: int, budget: Mapping[str, Any] | Non
         total: Number of clusters that it is bound to.
         desired: Base of percentages in its budget: the number of clusters that it requests, or of all its clusters for
             PickAll.
-        budget: ClusterResourcePlacementDisruptionBudget of the placement. None: unset. An unreadable budget allows no
-            upgrades.
+        budget: ClusterResourcePlacementDisruptionBudget of the placement. None: unset, a quarter of *total* is allowed,
+            at least 1. A budget without a limit or with an unreadable one allows no upgrades.
     """
     if budget is None:
         return max(1, total // _QUARTER)

@@ -160,7 +160,7 @@ def test_local_times_have_the_offset_of_their_instant(day, before, after):
 
 
 def test_a_calendar_has_bounds():
-    with pytest.raises(TooLargeError, match=r"101 pools for 14 days are too many for one answer. Name at most 100"):
+    with pytest.raises(TooLargeError, match=r"101 pools for 14 days are too many for one response. Name at most 100"):
         CalendarMaker(101, FRIDAY, 14)
     CalendarMaker(MOST_POOL_DAYS, FRIDAY, 1)
     often = pool({"nodes": "0", "schedule": "*/2 * * * *", "duration": "1m"}, name="restless")
