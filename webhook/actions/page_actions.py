@@ -92,7 +92,7 @@ class PageActions:
             StaleActionError: The facts have changed.
             webhook.actions.planned.ActionRefusedError: The object is in no state for the action.
             HubRefusalError: The API server refuses a request.
-            webhook.kube.ports.StoreError: The API server does not answer.
+            webhook.kube.ports.StoreError: The API server does not respond.
         """
         async with self._hubs.open(token) as hub:
             for attempt in range(_ATTEMPTS):

@@ -1,1 +1,1 @@
-"""Admission: verdicts on reviews, by the registry of kinds."""
+"""Admission: verdicts on reviews, based on the registry of kinds."""

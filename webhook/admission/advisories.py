@@ -1,7 +1,8 @@
 """Warnings that hold for a stored object, by the rules of admission.
 
-They are those that admission would give if the object were created now, except those about the write itself: what an
-update removes, what a creation takes over. The loop keeps them in the status (`scorer.rollout.status.advisories`).
+Admission would give the same warnings if the object were created now. Warnings about the write itself are excluded:
+objects that an update removes or that a creation takes over. The loop keeps the warnings in the status
+(`scorer.rollout.status.advisories`).
 
 Source: placement-api.md 11.1.
 """

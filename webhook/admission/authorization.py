@@ -226,8 +226,8 @@ def _rules(document: JsonObject, *path: str) -> list[JsonObject]:
 def _overrides_less(document: JsonObject, old: JsonObject) -> bool:
     """Return whether an override only drops selectors of the old one.
 
-    Dropping a rule does not count as less. Of two rules that write the same field, the first takes effect without the
-    second. Without a rule of type Delete, the objects are placed.
+    Dropping a rule does not count as less: if two rules write the same field, the first one then takes effect, and
+    without a rule of type Delete, the objects are placed.
     """
     same = ((_at(document, _FOR), _at(old, _FOR)), (_rules(document, "spec"), _rules(old, "spec")))
     if not all(json_equal(new, stored) for new, stored in same):
@@ -355,8 +355,8 @@ def _of_term(term: JsonObject, namespace: str, context: Context) -> Iterator[Acc
 def _of_overridden(term: JsonObject, namespace: str, verbs: Sequence[str], context: Context) -> Iterator[Access]:
     """Yield the rights to override an object or, for a Namespace, everything that is placed in it.
 
-    An override has no selection scope, and its object may come from an envelope. In that case the hub may not know its
-    kind, and no API server has checked the permissions of a role.
+    An override has no selection scope, and its object may be from an envelope. In that case the hub may not know its
+    kind, and for a role, no API server has checked that the author holds its permissions.
     """
     if not isinstance(term.get("group", ""), str):
         return

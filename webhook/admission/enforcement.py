@@ -9,10 +9,11 @@ An allowed write is reserved on the pool's Lease until the cluster shows it. Two
 review therefore share one budget. A drain counts as the disruption of its node: evictions from a cordoned node need
 the same budget as its deletion, once for the node. Evictions from other nodes need none.
 
-This is a guard rail, not a lock. The API server continues without an answer, and if a pool, a node or a Lease cannot be
-read or written, the write is allowed with a warning. Unverified callers, whose reviews may be forged, are not answered
-here (`webhook.endpoints.admission.authentication`). Nothing is reserved for a deletion whose object differs from the
-stored one by uid or resourceVersion. The reservation for a deletion that is not carried out expires soon.
+This is a guard rail, not a lock. If the webhook does not respond, the API server allows the write. If a pool, a node or
+a Lease cannot be read or written, the webhook allows it with a warning. Unverified callers, whose reviews may be
+forged, are not answered here (`webhook.endpoints.admission.authentication`). Nothing is reserved for a deletion whose
+object differs from the stored one by uid or resourceVersion. The reservation for a deletion that is not carried out
+expires soon.
 
 Source: nodepool-disruption.md 4, 10 and 13.
 """

@@ -1,7 +1,7 @@
 """Warnings about the removals by an update of a placement: lost clusters, and objects removed from clusters (X-26).
 
-The answer to the update has the warnings, before the removals take effect. The clusters come from the decision that the
-scheduler is about to make: the new policy on the current fleet, bindings and policy snapshots.
+The response to the update contains the warnings, before the removals take effect. The lost clusters are determined by
+the decision that the scheduler will make: the new policy on the current fleet, bindings and policy snapshots.
 
 An update may lose clusters by a shorter ``clusterNames``, by a smaller ``numberOfClusters``, and by any other change of
 the policy that makes a new snapshot, because the scheduler then evaluates all earlier bindings again. Rollout settings
@@ -56,8 +56,8 @@ def warn_about_lost_objects(
 ) -> Iterator[FieldWarning]:
     """Warn about selected objects that the update removes from clusters.
 
-    The objects are those of the status, so that a selector counts as many as it has selected. A client that forges a
-    review learns none.
+    The objects are those in the status of the placement, so each selector counts the objects that it has selected. A
+    client that forges a review learns the name of no object.
     """
     if document is None or old is None:
         return

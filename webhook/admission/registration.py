@@ -201,7 +201,7 @@ def _deletion_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> I
 
 
 def _removal_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
-    """Yield the entries for writes of Kubernetes' kinds that may take content off members.
+    """Yield the entries for writes of Kubernetes' kinds that may remove content from members.
 
     They fail open after a short timeout. Writes in reserved namespaces, and those of the controllers that finish
     deletions, are not sent for review. Namespaces and definitions, subresources aside, already have entries of the
@@ -301,8 +301,8 @@ _NOT_DELETED_OR_CONFIRMED: Final = {
     "name": _NOT_BEING_DELETED["name"],
     "expression": f"{_NOT_BEING_DELETED['expression']} || {_changes('annotations')}",
 }
-"""A deleted placement may wait for confirmation, which is an annotation that needs a right (RC-21). So does the mark of
-a deleted binding, which orders the removal of its content."""
+"""A deleted placement may wait for confirmation, which is an annotation that requires a right (RC-21). The mark of a
+deleted binding, which orders the removal of its content, also requires a right."""
 
 _NEW_CONTENT: Final = {
     "name": "new-content",
@@ -323,7 +323,7 @@ _NOT_DELETED_OR_RELABELLED: Final = {
     "name": _NOT_DELETED_YET["name"],
     "expression": f'request.operation == "UPDATE" || {_NOT_DELETED_YET["expression"]}',
 }
-"""A Namespace that is being deleted can still be labeled exempt, which needs a right (RC-21)."""
+"""A Namespace that is being deleted can still be labeled exempt, which requires a right (RC-21)."""
 
 _NOT_A_CONTROLLER: Final = {
     "name": "not-a-controller",

@@ -136,7 +136,7 @@ def _spelled_out(kind: Kind, document: JsonObject, context: Context) -> JsonObje
 
 
 def _unmarked(document: JsonObject, old: JsonObject | None) -> JsonObject:
-    """Return *document* without a deletionTimestamp that its author set: it would make the write bypass all rules."""
+    """Return *document* without a deletionTimestamp set by its author, which would bypass all rules."""
     if "deletionTimestamp" not in metadata_of(document) or is_deleting(old or {}):
         return document
     metadata = {name: value for name, value in document["metadata"].items() if name != "deletionTimestamp"}

@@ -1,7 +1,7 @@
-"""Content that placements lose by one write, judged before the write as the loop judges after it (RC-19).
+"""Content that placements would lose by one write, by the rules that the loop applies after the write (RC-19).
 
-The judgment reads the cache, which has no objects that placements select, Namespaces aside. So the selection is made
-again over the placed content, with and without the write: the difference leaves.
+Of the objects that placements select, the cache has only Namespaces. The selection is therefore repeated over the
+placed content, with and without the write. The difference is the content that leaves.
 
 Source: docs/specifications/removal.md 10.
 """
@@ -80,7 +80,7 @@ PASSING_USERS: Final = (
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:serviceaccount:kube-system:namespace-controller",
 )
-"""Kubernetes' controllers finish deletions that users have started: refusing theirs would stop nothing."""
+"""Controllers of Kubernetes. They finish deletions that users have started, so a refusal would prevent nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +402,7 @@ def _of_hub_object(write: _Write) -> Iterator[PlacementLoss]:
 def _is_selected_alike(terms: Sequence[JsonObject], old: JsonObject, new: JsonObject) -> bool:
     """Return whether selectors select a Namespace both before and after an update, or neither time.
 
-    Fast path: the labels of a Namespace decide about nothing else, so the placed content need not be selected again.
+    Fast path: the labels of a Namespace have no other effect on placed content, so the selection need not be repeated.
     """
     spaces = [term for term in terms if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind]
     if not any(term.get("labelSelector") for term in spaces):

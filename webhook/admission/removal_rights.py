@@ -45,14 +45,14 @@ _RECORDS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     **{family.resource_snapshot.group_kind: (SOURCES, SUPERSEDED_AT) for family in FAMILIES},
     **{family.policy_snapshot.group_kind: (CLUSTERS_HELD,) for family in FAMILIES},
 }
-"""Annotations that record pending removals, or order them. An edit of one may confirm them all."""
+"""Annotations that record or order pending removals. An edit of such an annotation may confirm all of them."""
 _HISTORY: Final = frozenset(
     kind.group_kind for family in FAMILIES for kind in (family.resource_snapshot, family.policy_snapshot)
 )
 
 
 def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Access, ...], ...]:
-    """Return alternatives of rights for a write: its author needs all rights of one. Empty: none are needed.
+    """Return alternative sets of rights for a write. Its author needs all rights of one set. Empty: no right is needed.
 
     Args:
         request: Request of a review, unchecked.
@@ -74,7 +74,7 @@ def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Ac
 
 
 def _of_history(deleted: JsonObject, context: Context) -> tuple[tuple[Access, ...], ...]:
-    """Return the right to delete a snapshot. Without its snapshots, a placement has nothing that could be pending."""
+    """Return the right to delete a snapshot. Without its snapshots, no removal of a placement could be pending."""
     is_passing = context.user.username in PASSING_USERS or is_deleting(deleted)
     if group_kind(deleted) not in _HISTORY or is_passing or context.settings.removal.is_off:
         return ()

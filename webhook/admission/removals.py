@@ -1,7 +1,7 @@
-"""Refusals of writes that take content off clusters unconfirmed (RC-19, RC-20).
+"""Refusals of writes that remove content from clusters without confirmation (RC-19, RC-20).
 
-`webhook.admission.removal_effects` judges by the cache. A refusal is judged again by the placements as they are stored:
-the confirmation may be newer than the cache. It names only placements that the author may read.
+`webhook.admission.removal_effects` reads the cache. Before a write is refused, the placements are read from the store,
+because a confirmation may be newer than the cache. A refusal names only placements that the author may read.
 
 Source: docs/specifications/removal.md 10.
 """

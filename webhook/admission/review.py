@@ -236,7 +236,7 @@ def answer(
 
 
 def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
-    """Return a verdict as the AdmissionReview that answers *request*."""
+    """Return a verdict as the AdmissionReview that responds to *request*."""
     response: JsonObject = {"uid": request["uid"], "allowed": judgement.allowed}
     if not judgement.allowed:
         response["status"] = status_of(judgement, request)

@@ -67,7 +67,7 @@ _WHAT_MATTERS: Final = ("resourceSelectors", "policy", "strategy")
 def warn_about_taking_over(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """Warn about objects of members that the placement would take over, and about members that may have such."""
+    """Warn about objects of members that the placement would take over, and about members that may have some."""
     if document is None or not _takes_over(document) or (old is not None and not _changes(document, old)):
         return
     took_over = old is not None and _takes_over(old)

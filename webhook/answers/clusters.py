@@ -42,7 +42,7 @@ REFUSING: Final = "refusing"
 
 
 class ClusterTaint(TypedDict):
-    """Keeps away new placements without a matching toleration."""
+    """A taint. It repels new placements without a matching toleration."""
 
     key: str
     value: str
@@ -70,7 +70,7 @@ class Capacity(TypedDict):
     available: str
     allocatable: str
     ratio: float | None
-    """Available as a share of allocatable."""
+    """Ratio of `available` to `allocatable`."""
 
 
 class MemberHold(TypedDict):
@@ -82,7 +82,7 @@ class MemberHold(TypedDict):
     """Such as `upgrade/kubernetes-1-31`. Empty: unknown, or not listable by the caller."""
     message: str
     until: NotRequired[Instant]
-    """When it ends by itself. Absent: when the work is done."""
+    """When it ends by itself. Absent: it ends when the work is done."""
 
 
 class Cluster(TypedDict):

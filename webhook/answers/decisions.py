@@ -90,8 +90,8 @@ class HubDecisions:
     def explaining(self, question: PlacementQuestion) -> Callable[[], ExplainAnswer]:
         """See `Advisor.explaining`.
 
-        Decides here, so that the shared fleet keeps the columns, and again when the answer is built, possibly in
-        another thread. The second decision uses a copy of the fleet that no other task changes concurrently.
+        The decision is made twice. The first time is here, so that the shared fleet caches the columns. The second time
+        is when the answer is built, possibly in another thread, on a copy of the fleet that no other task changes.
         """
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)

@@ -2,8 +2,9 @@
 
 The decisions are read from the hub: from the status of the policy snapshots, as the cache observes changes. So every
 replica that watches knows the same decisions, regardless of the replica that schedules. Its history starts with the
-last recorded decision, because the hub does not keep earlier ones. The bindings of that decision date it. A report of a
-member triggers no computation: only its name is recorded, if a change matters to scheduling.
+last recorded decision, because the hub does not keep earlier ones. The time of that decision is the creation time of
+its newest binding. A member report triggers no computation: only the member's name is recorded, if a change matters to
+scheduling.
 
 Source: scheduling.md 22, property 9.
 """
@@ -195,9 +196,9 @@ class RunHistory:
     def _date(self, ref: PlacementRef, bindings: Iterable[JsonObject]) -> None:
         """Date recorded decisions by the creation of their last binding.
 
-        The condition has the time of its last transition. A decision on another number of clusters that is just as
-        satisfied as the previous one does not change that time, but creates bindings. Called both for listed bindings
-        and for listed snapshots, since either kind may be listed first.
+        The time of the condition changes only with its status. A decision on another number of clusters may leave the
+        status unchanged, but it creates bindings. Called both for listed bindings and for listed snapshots, since
+        either kind may be listed first.
         """
         past = self._pasts.get(ref)
         if past is None:

@@ -74,8 +74,8 @@ class FleetOfPlan(TypedDict):
     """The fleet that a plan is for."""
 
     fleetRevision: Annotated[str, Shape({"type": "string", "pattern": "^[0-9]+$"})]
-    """Revision of the fleet before the changes: `<fleet>` alone. The step that other answers add is missing, as a plan
-    has an instant of its own."""
+    """Revision of the fleet before the changes: `<fleet>` alone. It has no step, unlike in other answers, because a
+    plan has its own instant."""
 
 
 class PlanAnswer(FleetOfPlan, Plan, TypedDict):

@@ -14,7 +14,7 @@ class UpdateRunWait(TypedDict):
     """A condition that a run waits for."""
 
     kind: Annotated[str, one_of("State", "Approval", "TimedWait", "Held")]
-    """Approval: also a gate that opens at a time. Held: a cluster that must not be disrupted now."""
+    """Approval includes gates that open at a set time. Held: a cluster that must not be disrupted now."""
     message: str
     """Completes the sentence "the run waits for"."""
     stage: str
@@ -27,7 +27,7 @@ class UpdateRunWait(TypedDict):
     until: Instant | None
     """When it ends by itself, null if unknown."""
     command: str
-    """The command that answers it. Empty: no action required."""
+    """Command that resolves the wait, such as an approval. Empty: no action required."""
 
 
 class UpdateRun(TypedDict):

@@ -1,4 +1,4 @@
-"""The command line: takes questions to the engine or to a running server, and prints answers for users and programs.
+"""The command line: queries the engine or a running server, and prints the results for users and programs.
 
 One module per command, imported when the command is called, so that ``--help`` is quick and ``up`` stays small.
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 def complete() -> None:
-    """Print what can follow the words that kubectl hands to ``kubectl_complete-harbormaster``, and exit."""
+    """Print completions for the words that kubectl passes to ``kubectl_complete-harbormaster``, and exit."""
     _prepare()
     from webhook.cli.process import ending_quickly
 
@@ -19,7 +19,7 @@ def complete() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program and exit. *arguments* default to those of the process, which the call then ends."""
+    """Run the program and exit the process. *arguments* default to those of the process."""
     _prepare()
     from webhook.cli.process import ending_quickly
     from webhook.cli.root import root

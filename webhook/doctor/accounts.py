@@ -248,7 +248,7 @@ def judge_policies(
             rule |= RULE_DEFAULTS
         same_names = {name for name, other in policy_specs.items() if not any(differences(other, spec))}
         if not same_names & in_force:
-            state = "is not bound, or not with Deny" if same_names else "is missing, or differs"
+            state = "has no binding with the action Deny" if same_names else "is missing, or differs"
             accounts = "every account of an agent" if policy.whose else username
             problems.append(f"policy {policy.name} {state}, so {accounts} is not restricted ({policy.message})")
     commands = "harbormaster rbac serve | kubectl apply -f -; harbormaster rbac reconcile | kubectl apply -f -"

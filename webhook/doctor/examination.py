@@ -178,7 +178,7 @@ class Examination:
             environment: Settings of the processes, if no chart has them.
 
         Raises:
-            StoreError: The hub does not answer, or denies the caller access.
+            StoreError: The hub does not respond, or denies the caller access.
             SettingsError: A setting has an invalid value.
             UnclearInstallationError: There are several installations, or the named one does not exist.
         """
@@ -230,7 +230,7 @@ class Examination:
         """Return the finding about the hub: its version, and whether its clock and that of this machine agree.
 
         Raises:
-            StoreError: The hub does not answer, or denies the caller access.
+            StoreError: The hub does not respond, or denies the caller access.
         """
         before = self._now()
         patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)

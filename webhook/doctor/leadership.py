@@ -55,7 +55,7 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
 
 
 def _not_of_a_loop(spec: JsonObject, now: datetime) -> Iterator[str]:
-    """Yield properties of a Lease that a loop with the right time never writes."""
+    """Yield properties of a Lease that no loop with a correct clock writes."""
     lease_seconds = spec.get("leaseDurationSeconds")
     if lease_seconds != USUAL_SECONDS:
         yield f"but leaseDurationSeconds is {lease_seconds}, and a loop sets {USUAL_SECONDS}"

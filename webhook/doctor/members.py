@@ -87,7 +87,7 @@ def judge_removals(bindings: Iterable[JsonObject]) -> Finding:
 
 
 def judge_confirmation(policy: RemovalPolicy) -> Finding:
-    """Return which removals wait for confirmation, and all kinds that hold data. The finding is always OK."""
+    """Report which removals need confirmation, and all kinds that hold data. The finding is always OK."""
     if policy.is_off:
         return Finding(CONFIRMATION, State.OK, "off: all removals of content proceed without confirmation")
     modes = ", ".join(f"{effect.replace('_', ' ')} {mode}" for effect, mode in policy.modes.items())

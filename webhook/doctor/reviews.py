@@ -27,7 +27,7 @@ async def denied(server: ApiServer, username: str, rights: Iterable[Right]) -> l
     """Return which of *rights*, at least one, the API server denies a user. None: unknown, the caller may not ask it.
 
     Raises:
-        StoreError: The API server does not answer.
+        StoreError: The API server does not respond.
     """
     turns = asyncio.Semaphore(MAX_CONCURRENT_REVIEWS)
 

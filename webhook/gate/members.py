@@ -136,7 +136,7 @@ class HubMemberGate:
             return MemberAnswer.held(Hold(None, "", str(error)), self._now())
 
     async def reserve_rollout(self, ref: PlacementRef, cluster: str, claimant: Claimant, seconds: int) -> Reservation:
-        """Answer as `rollout`. If allowed, reserve the cluster of the placement, and the member.
+        """Evaluate as `rollout` does. If allowed, reserve the cluster of the placement, and the member.
 
         Raises:
             ReservationRefusedError: The change is not allowed.
@@ -155,7 +155,7 @@ class HubMemberGate:
         return await self._keeper.hold_rollout(str(ref), cluster, claimant, seconds, judge=judge, look=look)
 
     async def reserve_update(self, cluster: str, run: str, claimant: Claimant, seconds: int) -> Reservation:
-        """Answer as `cluster_update`. If allowed, reserve the member.
+        """Evaluate as `cluster_update` does. If allowed, reserve the member.
 
         Raises:
             ReservationRefusedError, UnknownObjectError, MemberHeldError, UnreadableReservationsError,

@@ -1,7 +1,7 @@
 """Prometheus metrics of the budgets of every node pool.
 
-Pool names are label values here. No other metric has names that users choose. Only operators create pools, so they
-control the number of series.
+Pool names are label values here, unlike most names that users choose. Only operators create pools, so they control the
+number of series.
 
 Source: serving.md 6.1; nodepool-disruption.md 4 and 12; Karpenter ``pkg/controllers/disruption/metrics.go``.
 """

@@ -98,7 +98,7 @@ class MemberGateService:
         return self._members.cluster_update(cluster, run)
 
     async def reserve_rollout(self, ref: PlacementRef, cluster: str, claimant: Claimant, seconds: int) -> Reservation:
-        """Answer as `rollout`, and reserve the cluster of the placement, and the member.
+        """Evaluate as `rollout` does, then reserve the cluster of the placement, and the member.
 
         Raises:
             ReservationRefusedError: The placement must not be changed on the cluster now.
@@ -108,7 +108,7 @@ class MemberGateService:
             return await self._members.reserve_rollout(ref, cluster, claimant, seconds)
 
     async def reserve_update(self, cluster: str, run: str, claimant: Claimant, seconds: int) -> Reservation:
-        """Answer as `cluster_update`, and reserve the member.
+        """Evaluate as `cluster_update` does, then reserve the member.
 
         Raises:
             ReservationRefusedError: The cluster must not be upgraded now.

@@ -76,7 +76,7 @@ class HistoryService:
             self.note(EntryType.WARNING, about, WARNED, f"{operation}: {warning}", by)
 
     def note_write(self, write: AcceptedWrite, by: str) -> None:
-        """Record the actions of an accepted write. A user who writes nothing else leaves no entry.
+        """Record the actions of an accepted write. A write that is no action leaves no entry.
 
         Args:
             write: The write.
@@ -102,7 +102,7 @@ class HistoryService:
         The page is empty if no process keeps a history.
 
         Raises:
-            webhook.kube.ports.StoreError: The hub does not answer.
+            webhook.kube.ports.StoreError: The hub does not respond.
         """
         if not self.is_kept:
             return HistoryPage((), more=False, unreadable=0)

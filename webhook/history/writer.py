@@ -199,7 +199,7 @@ class HistoryWriter:
             log.info("history writes resumed")
 
     def _is_new(self, step: str, cause: str) -> bool:
-        """Return whether the last write did not fail alike. Empty: the write succeeded."""
+        """Return whether this failure differs from that of the last write. Empty: the write succeeded."""
         last, self._trouble = self._trouble, (step, cause)
         return self._trouble != last
 
@@ -278,7 +278,7 @@ class HistoryWriter:
         """Delete the ConfigMaps of the record that exceed a limit.
 
         Raises:
-            StoreError: The hub refuses a request or does not answer.
+            StoreError: The hub refuses a request or does not respond.
         """
         now = self._now()
         listing = await self._store.list(CONFIG_MAP, self._namespace, LABELS)

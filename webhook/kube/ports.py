@@ -65,7 +65,7 @@ class Listing:
 
 
 class StoreError(Exception):
-    """The store refused or could not answer. The message is suitable for users."""
+    """The store refused or could not respond. The message is suitable for users."""
 
 
 class NotFoundError(StoreError):
@@ -73,7 +73,7 @@ class NotFoundError(StoreError):
 
 
 class NotServedError(NotFoundError):
-    """The store does not serve the kind, or not yet. The object may nevertheless exist."""
+    """The store does not serve the kind, at least not yet. The object may nevertheless exist."""
 
 
 class AlreadyExistsError(StoreError):

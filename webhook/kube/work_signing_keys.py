@@ -26,7 +26,7 @@ PREVIOUS: Final = "previous"
 """Entries of the Secret. `PREVIOUS` is optional."""
 REFRESH_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = (0.2, 1.0, 5.0)
-"""Backoff while the hub does not answer. The last pause repeats."""
+"""Backoff while the hub does not respond. The last pause repeats."""
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class WorkKeys:
         return Provenance(self.current, text_at(placement or {}, "metadata", "uid"))
 
     async def load(self) -> None:
-        """Read the keys, and create the Secret if it does not exist. Retries while the hub does not answer.
+        """Read the keys, and create the Secret if it does not exist. Retries while the hub does not respond.
 
         Returns without keys if permission or the namespace is missing.
         """

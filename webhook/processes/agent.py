@@ -174,7 +174,7 @@ class Agent:
         await self._stack.__aexit__(kind, error, trace)
 
     async def run(self) -> None:
-        """Run the agent until cancelled. ``server`` calls this when `webhook.server.listening.serve` runs it."""
+        """Run the agent until cancelled. Called by ``server``, which `webhook.server.listening.serve` runs."""
         observer = HubStore(self._member_server)
         async with asyncio.TaskGroup() as group:
             for kind, listener in self._observed.listeners:

@@ -33,7 +33,7 @@ class NotReadableError(Exception):
 
 
 class ReadForbiddenError(NotReadableError):
-    """The owner has no right to a required read. A slow or failing hub is no such refusal."""
+    """The owner lacks a right that is required for reading. Not raised for a slow or failing hub."""
 
 
 class NamespaceStore(HubStore):

@@ -220,7 +220,7 @@ class Join:
         """Check that the cluster is not another member, and that the member is not another cluster.
 
         Raises:
-            JoinError: It is, or an API server refuses or does not answer.
+            JoinError: It is, or an API server refuses or does not respond.
         """
         options, cluster, hub_uid = self._options, self._cluster, uids.hub
 

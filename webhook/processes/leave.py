@@ -72,7 +72,7 @@ class Leave:
         """Check that the cluster is this member of this hub, or not a member.
 
         Raises:
-            JoinError: The cluster belongs to another hub or member, or an API server refuses or does not answer.
+            JoinError: The cluster belongs to another hub or member, or an API server refuses or does not respond.
         """
         options, cluster, hub_uid = self._options, self._cluster, await self._hub.uid()
         if cluster is None:
@@ -142,7 +142,7 @@ class Leave:
             dry_run: Remove nothing, and report what would be removed.
 
         Raises:
-            JoinError: An API server refuses, or does not answer.
+            JoinError: An API server refuses, or does not respond.
         """
         options, any_removed = self._options, False
         hub = [(self._hub, *leftover) for leftover in hub_leftovers(options.member, options.hub_namespace)]

@@ -130,7 +130,7 @@ class OwnAnswers:
                 return _as_json(await HubStatus(advisor, runs, removals).status(kinds, unread, namespace=namespace))
 
     async def _resource_snapshots(self, refs: Sequence[PlacementRef]) -> "dict[PlacementRef, Sequence[JsonObject]]":
-        """Return the readable resource snapshots of the first `MOST_REMOVALS` placements, because all are too large."""
+        """Return the readable resource snapshots of the first `MOST_REMOVALS` placements: all would be too large."""
         snapshots: dict[PlacementRef, Sequence[JsonObject]] = {}
         for ref in refs[:MOST_REMOVALS]:
             kind, labels = FAMILY_OF[ref.kind].resource_snapshot, {PARENT_PLACEMENT: ref.name}
@@ -232,7 +232,7 @@ class OwnAnswers:
     async def budget_calendar(
         self, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
     ) -> JsonObject:
-        """Return the answer of ``/v1/budgets/calendar``. Raises `TooLargeError` for too many days of all pools."""
+        """Return the answer of ``/v1/budgets/calendar``. Raises `TooLargeError` for too many pools and days."""
         from webhook.gate.budgets import HubBudgets
 
         budgets = HubBudgets(await self._node_gate(), self._now)

@@ -95,7 +95,7 @@ class Side:
             dry_run: Write nothing. If the namespace does not exist yet, only the right to write is checked.
 
         Raises:
-            JoinError: The API server refuses, or does not answer.
+            JoinError: The API server refuses, or does not respond.
         """
         kind, document = desired
         key = Key(document["metadata"]["name"], document["metadata"].get("namespace", ""))
@@ -127,7 +127,7 @@ class Side:
         """Create an object (``POST``), or replace it with the resource version that was read (``PUT``).
 
         Raises:
-            JoinError: The API server refuses, or does not answer.
+            JoinError: The API server refuses, or does not respond.
         """
         key = Key(document["metadata"]["name"], document["metadata"].get("namespace", ""))
         path = path_of(kind, key.namespace) if method == "POST" else path_of_object(kind, key)
@@ -140,7 +140,7 @@ class Side:
         """Remove an object that ``join`` has made. Return None if it is missing, or of another creator or of Helm.
 
         Raises:
-            JoinError: The API server refuses, or does not answer.
+            JoinError: The API server refuses, or does not respond.
         """
         document = await self.find(kind, key.name, key.namespace)
         if document is None or not is_from_join(document) or release_of(document):
@@ -158,7 +158,7 @@ class Side:
         """Check the caller's right to an action that has no dry run.
 
         Raises:
-            JoinError: The caller lacks the right, or the API server does not answer.
+            JoinError: The caller lacks the right, or the API server does not respond.
         """
         attributes = {
             "verb": verb,

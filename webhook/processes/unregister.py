@@ -88,7 +88,7 @@ async def unregister(server: ApiServer, name: str) -> Unregistered:
         name: Name of both configurations.
 
     Raises:
-        webhook.kube.ports.StoreError: A configuration could not be removed, or the hub does not answer.
+        webhook.kube.ports.StoreError: A configuration could not be removed, or the hub does not respond.
     """
     removed: dict[str, bool] = {}
     for kind in CONFIGURATIONS:

@@ -6,7 +6,7 @@ are booleans, ``0644`` is octal, but instants and ``1:30`` are text. Aliases and
 expansion is bounded, because a few lines can expand beyond any memory.
 
 Deliberate differences: keys are text as written. Duplicate keys, aliases as keys, tags and non-finite numbers are
-refused, and so is a merge that would replace, for kubectl, a member written before it.
+refused. So is a merge key after a member that it would replace in kubectl.
 
 Source: kubernetes-sigs/yaml ``goyaml.v2/resolve.go``.
 """
@@ -182,7 +182,7 @@ class _Reader:
         """Add the members of the objects that ``<<`` names. The first object with a member wins.
 
         Raises:
-            YamlError: ``<<`` names no object, or one with a member that stands before it.
+            YamlError: ``<<`` names no object, or an object with a member that precedes it.
         """
         base = self.value(next(self.events), depth + 1)
         for base_mapping in base if isinstance(base, list) else [base]:
@@ -191,7 +191,7 @@ class _Reader:
             if twice := next((key for key in base_mapping if key in lines), None):
                 raise YamlError(
                     _line(event),
-                    f"<< has {twice!r:.66}, too, which stands before it in line {lines[twice]}: put << first",
+                    f"<< also has {twice!r:.66}, which precedes it in line {lines[twice]}: put << first",
                 )
             for key, value in base_mapping.items():
                 members.setdefault(key, value)

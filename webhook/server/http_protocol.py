@@ -1,6 +1,7 @@
-"""The library's HTTP protocol, with one-line log entries for errors, without a banner, and a fast path for reviews.
+"""The HTTP protocol of aiohttp ("the library" below), with one-line log entries for errors and a fast path for reviews.
 
-A message that is not HTTP never reaches an application, so the answer to it lacks the application's headers.
+Responses have no ``Server`` header. A message that is not HTTP never reaches an application, so the response lacks the
+application's headers.
 
 Through the library and the regular handler, a review takes two and a half times the CPU time of the fast path. An API
 server writes every review in the same few lines and sends it in one go. So a message of exactly that form is answered

@@ -33,7 +33,7 @@ class LoopSettings:
             selected.
         stalled_after: Time without progress after which a placement reports that its rollout is stalled.
         renewed_after: Time without a change of a rollout's numbers before waiting clusters report the reason.
-        force_delete_after: Time to wait for a leaving member that does not answer.
+        force_delete_after: Time to wait for a leaving member that does not respond.
         workers: Concurrent reconciles per controller.
         write_concurrency: Concurrent writes.
         gate_members: Kinds of disruption that exclude each other on a member. Empty: no controller reserves members.

@@ -164,7 +164,7 @@ class UpSettings(ServerSettings, ControllerSettings, NotificationSettings, DataS
 
 
 class RbacSettings(ControllerSettings, RuleSettings, GuardRailSettings, CertificateSettings, NodeDisruptionSettings):
-    """``harbormaster rbac``: whom the roles are for, and what they allow."""
+    """``harbormaster rbac``: the accounts that the roles are for, and the features that determine their rights."""
 
     reads = (InstallationSettings, *_RIGHTS, "networking_agents", "allowed_users")
 
@@ -201,7 +201,7 @@ class DefinitionSettings(ReviewSettings):
 
 
 class RegistrationSettings(AccessSettings, ReviewSettings):
-    """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
+    """``harbormaster webhook-configuration``: the hooks to register, and their secret path."""
 
     reads: ClassVar[Reads] = (*ReviewSettings.reads, "webhook_secret_file")
 

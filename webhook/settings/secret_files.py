@@ -1,7 +1,7 @@
 """Secret files with one secret per line, and the secret path of the hooks.
 
-A ``ValidatingWebhookConfiguration`` cannot have a password, but it can have a path. A caller who uses the secret path
-is the API server, or knows the path from there.
+A ``ValidatingWebhookConfiguration`` cannot have a password, but it can have a path. A caller that uses the secret path
+is the API server, or a user who could read the configuration.
 
 Both the server and ``harbormaster webhook-configuration`` read the file. The command prints the first secret, and the
 server accepts all of them. To rotate, put a new secret in the first line, and remove the old one when the hub uses the

@@ -206,7 +206,7 @@ class Provider:
         """Return the status and the JSON object of a response.
 
         Raises:
-            SignInError: The address is not safe, or its server does not answer with a JSON object.
+            SignInError: The address is not safe, or its server does not respond with a JSON object.
             SettingsError: The file of the authorities is unusable.
         """
         check_transport(url, "oidc_issuer_url")

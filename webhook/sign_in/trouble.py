@@ -13,7 +13,7 @@ class SignInFailure(StrEnum):
     CODE = "code"
     """The provider rejects the code: it has been used, or was issued to another client."""
     UNREACHABLE = "unreachable"
-    """The provider does not answer."""
+    """The provider does not respond."""
     PROVIDER = "provider"
     """The provider's response violates the protocol."""
     CLOCK = "clock"

@@ -134,7 +134,7 @@ class WorkerGroup:
         return {check: "; ".join(troubles) for check, troubles in checks.items()}
 
     async def _ask_all(self, question: str, seconds: float) -> dict[int, Answer | None]:
-        """Ask every worker, including this one. None: unknown, the worker does not answer."""
+        """Ask every worker, including this one. None: unknown, the worker does not respond."""
         numbers = sorted(self._seat.addresses)
         answers = await asyncio.gather(*(self._ask(number, question, seconds) for number in numbers))
         return dict(zip(numbers, answers, strict=True))

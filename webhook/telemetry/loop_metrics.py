@@ -54,7 +54,7 @@ class TermMetrics:
             keys.discard(key)
 
     def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
-        """Record since when removals of a placement wait for confirmation. None if none waits."""
+        """Record when a placement's removals started to wait for confirmation. None: unset, none waits."""
         times = self.pending.setdefault(kind.kind, {})
         if since is None:
             times.pop(key, None)

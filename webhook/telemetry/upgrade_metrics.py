@@ -1,4 +1,4 @@
-"""Metrics of upgrade runs. The run name is the only label that users choose. Its series are removed with the run.
+"""Metrics of upgrade runs. Users choose only the label value with the name of a run. Its series are removed with it.
 
 Source: upgrade-runs.md 15.
 """

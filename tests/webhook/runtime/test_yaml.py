@@ -77,7 +77,7 @@ def test_plain_words_are_read_as_kubectl_reads_them(text, value):
         pytest.param("a: &x 1\n---\na: *x", "line 3: *x: the document has no anchor", id="alias-of-another-document"),
         pytest.param("a: &x b\n*x : 1", "line 2: *x: an alias must not be a key", id="alias-as-key"),
         pytest.param("<<: 1", "line 1: << takes an object", id="merge-of-a-number"),
-        pytest.param("a: 1\n<<: {a: 2}", "line 2: << has 'a', too, which stands before it in line 1", id="late-merge"),
+        pytest.param("a: 1\n<<: {a: 2}", "line 2: << also has 'a', which precedes it in line 1", id="late-merge"),
         pytest.param(
             BILLION_LAUGHS, "line 7: *a5: aliases repeat too much, more than 4194304 in total", id="billion-laughs"
         ),

@@ -72,7 +72,7 @@ _FEWEST_MEMBERS: Final = 50
 
 
 def _statements(omissions: Counter[str]) -> Iterator[str]:
-    """Yield where something is left out, the largest omissions first. ``*`` stands for every item of a list."""
+    """Yield a note for each place with omissions, the largest first. ``*`` stands for every item of a list."""
     for place, count in omissions.most_common(20):
         path, _, unit = place.partition(" (")
         yield f"{path or '/'}: {count:,} {unit.rstrip(')') or 'items'} left out"

@@ -36,7 +36,7 @@ _NEVER: Final = "never"
 
 
 def overview_rows(answer: Mapping[str, Any], zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
-    """Yield one row per pool and reason of what ``/v1/budgets`` answers."""
+    """Yield one row per pool and reason in a response of ``/v1/budgets``."""
     unusable = {entry["pool"]: entry["unusable"] for entry in answer["pools"]}
     at = parse_time(answer["at"])
     for item in answer["items"]:
@@ -105,7 +105,7 @@ class _Line:
 
 
 def print_calendar(answer: Mapping[str, Any], zone: ZoneInfo, end: datetime) -> None:
-    """Print what ``/v1/budgets/calendar`` answers, up to *end*."""
+    """Print a response of ``/v1/budgets/calendar``, up to *end*."""
     terminal = is_terminal()
     width = shutil.get_terminal_size().columns if terminal else PLAIN_WIDTH
     colour = terminal and not TerminalSettings.read(os.environ).no_color

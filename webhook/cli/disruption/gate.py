@@ -1,4 +1,4 @@
-"""``harbormaster gate``: may it be disrupted now, and if not, when? Asked of the running hub, or of files."""
+"""``harbormaster gate``: check on a hub or on files whether a disruption is allowed now, and if not, when."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -186,7 +186,7 @@ def disruption(
     output: str,
     hub: HubOptions,
 ) -> int:
-    """Ask about nodes. Raises `click.UsageError`."""
+    """Check whether nodes may be disrupted. Raises `click.UsageError`."""
     if bool(options.nodes) == (options.count is not None):
         raise click.UsageError("name the nodes, or give their number with --count")
     counts.check_whole()
@@ -224,7 +224,7 @@ def rollout(
     output: str,
     hub: HubOptions,
 ) -> int:
-    """Ask about a rollout. Raises `click.UsageError`."""
+    """Check whether a placement may be changed on a cluster. Raises `click.UsageError`."""
     display_zone, connection = read_zone(zone), hub.find()
     ref, names = take_reference([placement, *clusters], namespace, default=connection.namespace)
     if len(names) != 1:
@@ -251,7 +251,7 @@ def rollout(
 def cluster_update(
     cluster: str, run_name: str | None, reservation: _ReservationOptions, zone: str | None, output: str, hub: HubOptions
 ) -> int:
-    """Ask about an upgrade."""
+    """Check whether a cluster may be upgraded."""
     question = {"cluster": cluster} | ({"run": run_name} if run_name else {})
     reservation.check()
     display_zone, connection = read_zone(zone), hub.find()

@@ -114,7 +114,7 @@ def load_known(
 
 
 def _without_copies(objects: Iterable[Loaded]) -> Iterator[Loaded]:
-    """Yield *objects*, without those that an earlier one equals, such as a definition in a chart and in its source."""
+    """Yield *objects* without duplicates of earlier ones, such as a definition that is in a chart and in its source."""
     earlier: dict[Identity, Loaded] = {}
     for item in objects:
         first = earlier.setdefault(item.identity, item)

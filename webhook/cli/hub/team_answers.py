@@ -1,7 +1,7 @@
-"""Answers about one namespace for users who may not read the rest of the hub: from the aggregated API of the server.
+"""Answers of the aggregated API about one namespace, for users who may not read the rest of the hub.
 
-The API server proxies the question to `harbormaster serve` with the user that it has authenticated, so any kubeconfig
-will do. The platform team decides whether the hub has this API.
+The API server proxies the request to `harbormaster serve` and names the user that it has authenticated, so any
+kubeconfig works. The platform team decides whether the hub has this API.
 
 Source: docs/specifications/serving.md 3.6.
 """
@@ -28,8 +28,8 @@ HOW: Final = "docs/teams.md#plans-explanations-and-history"
 class OwnOrTeamAnswers(OwnAnswers):
     """Answers computed here from readable objects, otherwise those of the aggregated API about one namespace.
 
-    The latter are narrower, so only a missing right leads to them, and no timeout: an administrator would take the
-    answer for one about the whole hub.
+    The aggregated API is queried only if the user lacks a right, and never after a timeout. Its answers cover one
+    namespace, and an administrator would mistake them for answers about the whole hub.
 
     Args:
         client: Client of the hub.

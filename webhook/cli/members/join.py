@@ -69,7 +69,7 @@ class Wish:
         image: Image of the agent. None means the one of ``serve`` on the hub.
         agent: How the agent is installed: an `InstallMethod`.
         print_only: Only print how the agent is installed.
-        yes: Do not ask.
+        yes: Skip the confirmation.
         dry_run: Write nothing.
         timeout: Seconds to wait until the member has joined.
     """

@@ -332,7 +332,7 @@ def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterat
 
 
 def with_urls(node: TreeNode) -> TreeNode:
-    """Return the tree with the URLs of the words of each line at its end."""
+    """Return the tree with the URLs for the words of each line appended to the line."""
     urls = dict.fromkeys(link.url for part in node.parts for link in links_in(part.text, part.kind))
     parts = (*node.parts, *((Part(f"{_GAP}{','.join(urls)}", "dim"),) if urls else ()))
     return TreeNode(parts, tuple(map(with_urls, node.children)))

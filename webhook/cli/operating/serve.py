@@ -132,7 +132,7 @@ def _serve(
     on_start: "Callable[[Addresses], None]",
     errand: "Errand | None" = None,
 ) -> str:
-    """Serve until a signal arrives. Return the reason if that is impossible, else an empty string.
+    """Serve until a signal arrives. Return the reason if the server cannot run, else an empty string.
 
     Args:
         settings: Settings of the server.

@@ -111,7 +111,7 @@ class HubOptions:
         return connection
 
     def _find_of_up(self, environment: Mapping[str, str]) -> HubConnection:
-        """Return the hub of ``up``: by the options, then by the variables, and the rest from the data folder.
+        """Return the hub of ``up``. Options take precedence over variables, and the data folder provides the rest.
 
         The token in the data folder is only for the hub of that folder. It is sent to another address only if the
         authority of that folder vouches for the server there.

@@ -80,9 +80,9 @@ def coverage_lines(plan: JsonObject) -> Iterator[str]:
     for unjudged in plan.get("notJudged", ()):
         yield f"not judged: {unjudged['kind']} ({unjudged['count']})"
     for hidden in plan.get("hidden", ()):
-        yield f"left out, you may not list its kind or its snapshots: {hidden['kind']} {_place(hidden)}"
+        yield f"left out because you may not list its kind or its snapshots: {hidden['kind']} {_place(hidden)}"
     if unread := plan.get("unread"):
-        yield f"not read, these kinds cannot be listed: {', '.join(unread)}"
+        yield f"not read because these kinds cannot be listed: {', '.join(unread)}"
 
 
 def assumption_lines(plan: JsonObject) -> Iterator[str]:

@@ -112,7 +112,7 @@ def _claimed(claim: Path) -> Iterator[bool]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the temporary folders of killed runs. A folder that such a run had put aside returns to its place."""
+    """Remove the temporary folders of killed runs. A folder that such a run had moved aside is moved back."""
     for temporary in folder.glob(f"{FOLDER_MARKER}-*"):
         with suppress(FileNotFoundError):  # a concurrent run has just removed it
             if not _is_temporary(temporary):

@@ -1,4 +1,4 @@
-"""Removals that wait for confirmation, or would: as recorded by placements, or from a dry run of admission."""
+"""Removals that wait or would wait for confirmation: as recorded by placements, or from a dry run of admission."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

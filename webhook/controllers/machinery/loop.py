@@ -1,7 +1,7 @@
 """The reconcile loop: runs controllers concurrently. Each declares its watches in a `Wiring`.
 
 Every key is reconciled once at the start, and again every `RESYNC`. The resync is spread evenly over that time:
-enqueuing all keys together would delay the keys of users, and the memory of the peak would never be freed.
+enqueuing all keys together would delay changes by users, and the process would keep the memory of the peak.
 
 Source: scheduling.md 2; rollout.md 2.9, 7.4, 9.1.
 """

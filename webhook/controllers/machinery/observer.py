@@ -73,7 +73,7 @@ class LoopObserver(QueueObserver, Protocol):
         ...
 
     def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
-        """Record since when removals of a placement wait for confirmation. None if none waits."""
+        """Record when a placement's removals started to wait for confirmation. None: unset, none waits."""
         ...
 
     def unconfirmed(self, reason: str) -> None:

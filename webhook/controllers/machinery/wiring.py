@@ -151,8 +151,8 @@ class Wiring(Generic[K]):
         concerned: Returns the object of a key. Failures are reported on it.
         owner: Returns the owner, which determines the shard of a key if several replicas share the work. Each object
             has one owner, even if several controllers write it. A placement, as ``crp/web``, owns everything that is
-            created from it or requested of it. None: unknown, the object is deleted and each replica only forgets its
-            state.
+            created from it or requested of it. None: unknown, because the object is deleted. Each replica then drops
+            its state.
         watches: Watches and signals that enqueue keys.
         resync: Returns the keys that are reconciled at intervals, changed or not.
         polls: Polls that enqueue keys.

@@ -2,9 +2,9 @@
 
 Roles and RoleBindings are not watched: a hub has many that do not belong to harbormaster, and the cache should not hold
 them. All of them are listed by label when the first member is reconciled, and again after `ACCESS_CHECK`. In between,
-the last read or write counts. So an object that a user has changed is corrected within that time, at the next heartbeat
-of any member, and a restart needs two lists, not two per member. The entries of a deleted namespace are dropped with
-it.
+objects are compared as last read or written. A change by a user is therefore corrected at the next heartbeat of any
+member after the relist. A restart needs two list requests, not two per member. The entries of a deleted namespace are
+dropped with it.
 
 Source: rollout.md 17, 20 and 21.
 """
@@ -83,7 +83,7 @@ class MemberAccess:
 
         Raises:
             ConflictError: The object has been created, changed or deleted since it was read.
-            StoreError: The hub refused, or did not answer.
+            StoreError: The hub refused, or did not respond.
         """
         kind, key = repair.kind, key_of(repair.document)
         cached = self._cache.pop((kind, key), None)  # before the write: if that fails, the object is read again

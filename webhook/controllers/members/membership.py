@@ -99,8 +99,8 @@ WATCHES: Final = (
 class MemberController:
     """Manages the hub's objects of a member cluster.
 
-    The recorded heartbeats (`scorer.membership.heartbeats`) live as long as the instance. Make a new one for every
-    leadership term.
+    The recorded heartbeats (`scorer.membership.heartbeats`) live as long as the instance. Create a new instance for
+    every leadership term.
 
     Args:
         hub: The hub cluster. Its cache must have Works and the watched kinds.
@@ -152,7 +152,7 @@ class MemberController:
         Raises:
             RetryError: The member's namespace is being deleted, or the cache lacks an object that exists.
             TerminalError: ``spec.identity`` cannot be granted access.
-            StoreError: The hub refused a request, or did not answer.
+            StoreError: The hub refused a request, or did not respond.
         """
         member = self._hub.cache.get(MEMBER_CLUSTER, name)
         if member is None:
@@ -186,7 +186,7 @@ class MemberController:
         return Result(next_report)
 
     async def _let_in(self, member: JsonObject, home: str) -> str:
-        """Grant the member's agent access. Return why its identity is not accepted, empty if it is.
+        """Grant the member's agent access. Return why its identity was rejected, or an empty string.
 
         Args:
             member: MemberCluster.
@@ -264,7 +264,7 @@ class MemberController:
         return report.again
 
     async def _leave(self, member: JsonObject) -> Result:
-        """Ask the agent to leave. Once it has, or its time has run out, clean up and release the member."""
+        """Request the agent to leave. Once it has left or timed out, clean up and remove the member's finalizer."""
         if MEMBER_CLUSTER_FINALIZER not in finalizers_of(member):
             return DONE
         cluster = member["metadata"]["name"]

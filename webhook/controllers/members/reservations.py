@@ -4,8 +4,8 @@ It renews the reservation while it works, and releases it afterwards.
 
 The active disruptions of the member are checked between the read and the write of its Lease, and the write carries the
 resource version that was read. So of two concurrent writes, even by different processes, one fails and is decided
-again. A process that stops early leaves the reservation to the next leader, which recognizes it by the holder. Without
-a next leader it expires.
+again. If a process stops early, the next leader recognizes the reservation by its holder, and takes it over. Without a
+next leader, it expires.
 
 Source: serving.md 3.1.
 """
@@ -196,7 +196,7 @@ class MemberReservations:
 
 
 def _divide(held: Held, holder: str) -> tuple[Reservation | None, Held]:
-    """Return the reservation of a holder of this process, None without one, and all others."""
+    """Return the reservation of *holder* in this process (None if there is none), and all others."""
     own = next(
         (reservation for reservation in held if (reservation.holder, reservation.identity) == (holder, IDENTITY)), None
     )

@@ -78,7 +78,7 @@ class NodeWorld:
 
     @property
     def problem(self) -> str:
-        """The refusal of the API server to list a kind that decisions need, empty without one."""
+        """Why the API server refuses to list a kind that decisions need. Empty: all of them may be listed."""
         for kind in NEEDED:
             if refusal := self.cache.refusal(kind):
                 return f"{kind.plural} may not be read: {refusal}"

@@ -195,7 +195,7 @@ class NodeDisruptionController:
         return max(min(pauses), POLL / 10)
 
     def _heed_the_clock(self, site: "_Site") -> None:
-        """Forget pending instants if the clock has been set: they may be late or refer to another time."""
+        """Drop all pending due times if the wall clock has been set: they were computed with the old time."""
         set_to = self._now() - _EPOCH - timedelta(seconds=self._clock())
         if self._set_to is None or abs(set_to - self._set_to) > SKEW:
             site.planning.reset()
@@ -391,7 +391,7 @@ class NodeDisruptionController:
 
     @asynccontextmanager
     async def _turn(self, site: "_Site", order: Order, command: Command | None) -> AsyncIterator[str]:
-        """Reserve the nodes of an order at the gate during the block. Yield why that failed, empty if it did not."""
+        """Reserve the nodes of an order at the gate during the block. Yield the reason for a failure, else ""."""
         assert site.turns is not None
         try:
             refusal, reservation_ids = await site.turns.reserve(order, nodes_by_pool(site.world, order), command)

@@ -68,7 +68,7 @@ class NodeDraining:
         self._advice = advice
         self._now = now
         self._pauses = Pauses[tuple[str, bool]](clock, FIRST_PAUSE, LONGEST_PAUSE)
-        """By UID of a pod, and whether it will be deleted."""
+        """Backoffs by pod UID and by whether the pod is deleted rather than evicted."""
 
     async def advance(self, name: str, uid: str, order: Order) -> None:
         """Take the next step of the drain of a node.
@@ -97,7 +97,7 @@ class NodeDraining:
         self._pauses.retain({(uid, by_force) for uid in uids for by_force in (True, False)})
 
     async def _begin(self, name: str, uid: str, order: Order) -> datetime | None:
-        """Return the start of the drain, which is now for a new one. None: unknown, the node is deleted or not ours."""
+        """Return the start of the drain: now, if it is new. None: unset, the node is deleted or not ours."""
         node = self._world.cache.get(kinds.NODE, name)
         if node is None or uid_of(node) != uid:
             return None
@@ -215,7 +215,7 @@ def _notes(node: str, step: DrainStep, errors: Mapping[str, str]) -> Iterator[No
 
 
 def _until(hold: DrainBlocker) -> str:
-    """Return the time of a pod's forced deletion as text, unless the hold's message has it."""
+    """Return the time of a pod's forced deletion as text. Empty: none is planned, or the message names it already."""
     if hold.until is None or (at := format_time(hold.until)) in hold.message:
         return ""
     return f", until it is deleted at {at}"

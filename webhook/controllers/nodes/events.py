@@ -70,7 +70,7 @@ class NodeAdvice:
                 self._world.hub.report(kinds.NODE_POOL, document, _status(document, condition, self._now()))
 
     def cannot_read(self, reason: str) -> None:
-        """Report on all pools that no decision is possible, and why."""
+        """Set a condition on all pools: no decision is possible, for this reason."""
         condition = NodePoolCondition(UNKNOWN, NodePoolConditionReason.CANNOT_READ, reason)
         names = (document["metadata"]["name"] for document in self._world.cache.list(kinds.NODE_POOL))
         self.set_conditions(dict.fromkeys(names, condition))

@@ -85,7 +85,7 @@ class NodeOrders:
         self._now = now
         self._clock = clock
         self._pauses = Pauses[str](clock, FIRST_PAUSE, LONGEST_PAUSE)
-        """Backoffs by name of a node or a claim. The claim of a node has its own name or that of its node."""
+        """Backoffs by name of a node or a claim. A claim of a node is listed under either name."""
         self._shunned = Pauses[str](clock, FIRST_SHUN, LONGEST_SHUN)
         self._why: dict[str, str] = {}
         self._rests_until = float("-inf")

@@ -1,9 +1,9 @@
 """Advisories of placements, and Events about overrides without effect.
 
-The placement controller requests the evaluation of a placement, once it has selected its objects: until then they are
-unknown, and warnings about them would vanish. Changes of member clusters are collected for a while, and all else is
-covered by the resync, so that no single change causes the immediate evaluation of all objects. The results are returned
-to the placement controller, the only writer of a placement's status.
+The placement controller requests an evaluation after it has selected the objects of a placement: until then they are
+unknown, and warnings about them would vanish. Overrides are evaluated shortly after a change, and member clusters are
+polled for changes. Everything else waits for the resync, so no single change triggers an immediate evaluation of all
+objects. The placement controller, the only writer of a placement's status, reads the results.
 
 Source: placement-api.md 11.1.
 """
@@ -186,7 +186,7 @@ class AdvisoryController:
             self._report(override, stored_warnings(override, self._context()))
 
     def _publish(self, ref: PlacementRef, placement: JsonObject, advisories: Advisories) -> None:
-        """Wake the placement controller, unless the status of the placement holds the advisories already."""
+        """Notify the placement controller, unless the status of the placement already has the advisories."""
         if self._evaluated.get(ref) == advisories:
             return
         self._evaluated[ref] = advisories

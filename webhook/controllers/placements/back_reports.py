@@ -102,7 +102,7 @@ class BackReportController:
         Raises:
             ConflictError: Another client wrote to an object first. The queue retries.
             RetryError: The served kinds are not known yet.
-            StoreError: The hub did not answer.
+            StoreError: The hub did not respond.
         """
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)

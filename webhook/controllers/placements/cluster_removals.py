@@ -49,7 +49,7 @@ class ClusterRemovals:
         run: ScheduleResult,
         documents: Iterable[JsonObject],
     ) -> DropJudgement:
-        """Return the verdict on a decision.
+        """Return the verdict on the clusters that a decision removes from a placement.
 
         Args:
             family: Family of the placement.

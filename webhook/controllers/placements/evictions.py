@@ -4,11 +4,11 @@ Evictions are decided one at a time, on the state of the store instead of the wa
 eviction are read from the store, and the bindings are relisted into the cache before they are counted. Writes of this
 process are in the cache anyway, including statuses that are not stored yet. So a binding counts correctly if the
 previous eviction has deleted it, or if the rollout has just found it unavailable. The deletion carries the resource
-version of the decision. If the binding was written in between (by its rollout, by a status, or by a deletion of a
-user), the deletion fails and is decided again. One race remains: another binding of the placement may become
+version of the decision. If the binding was written in between (by its rollout, by a status update, or by a user who
+deleted it), the deletion fails and is decided again. One race remains: another binding of the placement may become
 unavailable, or be deleted by another client, during the deletion. No precondition covers two objects.
 
-Before the deletion, the binding is recorded on the eviction: `scorer.rollout.removal.eviction` says why.
+Before the deletion, the binding is recorded on the eviction, for the reason in `scorer.rollout.removal.eviction`.
 
 If members are reserved, an eviction reserves its member first. While another disruption holds the member, the eviction
 remains pending and reports what it waits for. The reservation lasts until the binding is deleted. An eviction does not
@@ -117,7 +117,7 @@ class EvictionController:
             yield from (name_of(eviction) for eviction in evictions if annotation(eviction, EVICTED_BINDING) == uid)
 
     def _of_member(self, member: str) -> Iterator[str]:
-        """Yield the evictions from a member that may be free now."""
+        """Yield the evictions that wait for a member, which may be free now."""
         evictions = self._hub.cache.of_kind(EVICTION).objects.values()
         yield from (name_of(eviction) for eviction in evictions if eviction["spec"].get("clusterName") == member)
 
@@ -127,7 +127,7 @@ class EvictionController:
         Raises:
             ConflictError: Another client wrote to the eviction or the binding first. The queue retries.
             StuckError: A binding of the placement is invalid.
-            StoreError: The hub refused a request, or did not answer.
+            StoreError: The hub refused a request, or did not respond.
         """
         async with self._turn:  # two concurrent ones would count the same bindings and overdraw the budget
             cached = self._hub.cache.get(EVICTION, name)

@@ -76,7 +76,7 @@ from webhook.kube.ports import Key, StoreError, key_of
 from webhook.settings.loop import LoopSettings
 
 STATUS_WAIT = timedelta(milliseconds=20)
-"""Debounce of a status per binding of its placement: bindings change together, and the status covers each."""
+"""Debounce of the status of a placement, per binding: bindings change together, and the status lists each of them."""
 SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(seconds=5)
 POLL_INTERVAL = timedelta(seconds=15)
 """Poll interval for kinds that could not be read, and for the content that a deletion waits for."""
@@ -384,7 +384,7 @@ class PlacementController:
         return [copy for copy in copies if copy["metadata"]["name"] == ref.name]
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete the snapshots of a placement whose deletion may proceed, and release it when it awaits no Work."""
+        """Delete the snapshots of a placement whose deletion may proceed, and release it once no Work is left."""
         self._selectables.forget(ref)
         self._observer.needs_action(family.placement, ref, still=False)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:

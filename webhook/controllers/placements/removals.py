@@ -1,4 +1,4 @@
-"""Removal of objects from placements: judged before a resource snapshot is made, and recorded before it is carried out.
+"""Removal of objects from placements: judged before a resource snapshot is created, and recorded before it is executed.
 
 Source: docs/specifications/removal.md 5, 6 and 9.
 """
@@ -202,7 +202,7 @@ class ContentRemovals:
         look like one that was deleted alone.
 
         Raises:
-            StoreError: The hub refused to return the Namespace, or did not answer.
+            StoreError: The hub refused to return the Namespace, or did not respond.
         """
         cache, ref = self._hub.cache, family.ref(placement)
         policy = self._policy.of(placement)

@@ -178,7 +178,7 @@ class RolloutController:
         Raises:
             StuckError: The rollout cannot be planned, for example because a binding is invalid.
             RetryError: Resource snapshots are incomplete, or the MemberCluster of a binding does not exist.
-            StoreError: The hub refused a request, or did not answer.
+            StoreError: The hub refused a request, or did not respond.
         """
         family = FAMILY_OF[ref.kind]
         self._awaiting.discard(ref)
@@ -332,7 +332,7 @@ class RolloutController:
         )
 
     def _until_told(self, ref: PlacementRef, plan: RolloutPlan) -> Result:
-        """Return the delay before a changed reason is written on blocked bindings. DONE: now.
+        """Return the delay before blocked bindings get a changed reason. DONE: write it now, or none is blocked.
 
         While a rollout makes progress, the reasons change with every step. Writing each on all blocked bindings would
         take more writes than the rollout itself.
@@ -397,7 +397,7 @@ class RolloutController:
     def _tell_leaving(
         self, family: Family, plan: RolloutPlan, documents: Mapping[str, JsonObject], waits: Mapping[str, str]
     ) -> None:
-        """Report on bindings to be removed that they wait for windows, and what they wait for after that."""
+        """Report on bindings to be removed that they wait for windows, and what they will wait for afterwards."""
         for binding in plan.deferred_removals:
             document, message = documents[binding.name], waits.get(binding.cluster, "")
             if message.startswith(WAITS_FOR_WINDOW):

@@ -184,7 +184,7 @@ class SchedulerController:
         Raises:
             TerminalError: A binding contradicts itself, or several policy snapshots are labeled latest.
             RetryError: The cache lags behind the hub, or the name of a new binding is taken.
-            StoreError: The hub refused a request, or did not answer.
+            StoreError: The hub refused a request, or did not respond.
         """
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)

@@ -96,9 +96,9 @@ def without_manifests(work: JsonObject) -> JsonObject:
 def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Write]]:
     """Split writes into Works to create, to replace and to delete, in the order of execution.
 
-    An object that moves into a new Work, or out of a deleted one, is therefore in its next Work before it leaves the
-    old one. Otherwise the agent would delete it in between. Replaced Works are written concurrently: for moves between
-    those, see `webhook.member.deletion.handover`.
+    An object that moves to a new Work, or from a Work that is deleted, is therefore in its next Work before it leaves
+    the old one. Otherwise the agent would delete the object in between. Replaced Works are written concurrently: for
+    moves between those, see `webhook.member.deletion.handover`.
     """
     order = (Verb.CREATE, Verb.REPLACE, Verb.DELETE)
     creations, updates, deletions = ([write for write in writes if write.verb is verb] for verb in order)
@@ -188,7 +188,7 @@ class WorkGenerator:
             yield BindingRef.of(family, binding)
 
     def _of_unheard(self, change: ObjectDelta) -> Iterator[BindingRef]:
-        """Yield the bindings on a member whose agent has missed heartbeats, or reports again."""
+        """Yield the bindings on a member whose agent has missed heartbeats or has resumed reporting."""
         if change.alters(_silence):
             for family, binding in bindings_on(self._hub.cache, change.document["metadata"]["name"]):
                 yield BindingRef.of(family, binding)
@@ -199,7 +199,8 @@ class WorkGenerator:
         Raises:
             TerminalError: The binding does not name its placement.
             RetryError: The Works cannot be made yet, or a Work with the name of a new one exists.
-            StoreError: The hub refused a request, which the status of the binding reports for Works, or did not answer.
+            StoreError: The hub did not respond, or refused a request. A refused Work is reported in the status of the
+                binding.
         """
         family = FAMILY_OF[ref.kind]
         binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)

@@ -292,9 +292,9 @@ class UpgraderBackEnds:
         ask: Callable[[Upgrader], Awaitable[T]],
         expected: Any,
     ) -> tuple[bool, T | None]:
-        """Make one call, unless it is backed off. Return whether it was answered, and the answer, otherwise None.
+        """Make one call, unless it is backed off. Return whether the back end responded, and its response or None.
 
-        An answer of a wrong type counts as a failure. An unknown back end does not answer. A CancelledError from an
+        A response of the wrong type counts as a failure. An unknown back end is not called. A CancelledError from an
         inner task of the back end does not cancel this task.
         """
         cached = self._upgraders.get(upgrader)

@@ -162,7 +162,7 @@ class ClusterApi:
         return replace(observation, asked=(NodeImageVersion(family=FAMILY, version=image),)) if image else observation
 
     async def cancel(self, operation: Operation) -> CancelResult:  # noqa: ARG002 - as the others
-        """Return that cancelling is unsupported: a version cannot be downgraded."""
+        """Return `CancelResult.NOT_SUPPORTED`: a version cannot be downgraded."""
         return CancelResult.NOT_SUPPORTED
 
     def _member_history(self, member: str, parts: ClusterApiObjects) -> ClusterApiHistory:

@@ -20,7 +20,7 @@ _ALREADY: Final = 409
 
 
 class NotDeliveredError(Exception):
-    """The upgrader has not acknowledged the request, or it is unknown whether it has. The request is posted again."""
+    """The upgrader did not acknowledge the request, or its acknowledgment was lost. The request is posted again."""
 
 
 class Delivery:

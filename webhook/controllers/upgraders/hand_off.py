@@ -4,7 +4,7 @@ The upgrader watches ClusterUpgradeRequests, or receives them by HTTP. It report
 once the upgrader has acknowledged it.
 
 A failed post is retried, but only until the start deadline: the upgrader must not start an operation that the run has
-abandoned. For the same reason an unclaimed request is closed at that time, so that it cannot be claimed later and the
+abandoned. For the same reason, an unclaimed request is closed at the deadline. It cannot be claimed later, and the
 member is free. Posted requests are not closed: a failed call may have arrived, so an upgrade may be running, and its
 end must be reported (10.4).
 
@@ -150,7 +150,7 @@ class HandOff:
         return trouble
 
     async def cancel(self, operation: Operation) -> CancelResult:
-        """Ask the upgrader to stop. The status of the request reports whether it does.
+        """Request cancellation from the upgrader. The status of the request reports whether it cancels.
 
         Returns:
             `CancelResult.CANCELLED` if the request is marked, `CancelResult.TOO_LATE` if there is no request. A marked

@@ -63,7 +63,7 @@ class UpgradeRequestStore:
         return Started.ALREADY_RUNNING if request is not None and is_of(request, operation.id) else _CONFLICT
 
     async def request_cancellation(self, operation: Operation) -> bool:
-        """Ask the upgrader to cancel an operation. Return whether the operation has a request."""
+        """Request the cancellation of an operation from the upgrader. Return whether the operation has a request."""
         if (request := self.find(operation)) is None:
             return False
         if request["spec"].get("cancelRequested") is not True:

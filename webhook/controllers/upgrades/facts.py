@@ -83,7 +83,7 @@ class UpgradeFacts:
 
         Raises:
             TerminalError: The run is invalid.
-            StoreError: The hub does not answer.
+            StoreError: The hub does not respond.
         """
         run, hub = self.run(document), self.upgrades
         documents = hub.joined()

@@ -1,8 +1,9 @@
 """Plans in the status of upgrade runs: recomputed on change, at most once a minute.
 
-A plan takes a second for a thousand members, so it is computed in a thread. An unchanged plan is not written. The plan
-of a run that makes no progress would shift with every minute, so it is recomputed only on changes. Plans are computed
-one at a time, so each has a deadline. One that exceeds it is cancelled, and the previous plan remains for a while.
+A plan takes a second for a thousand members, so it is computed in a thread. An unchanged plan is not written. The
+planned times of a run without progress would shift every minute, so its plan is recomputed only on changes. Plans are
+computed one at a time, so each has a deadline. A plan that exceeds the deadline is cancelled, and the previous one
+remains for a while.
 
 Source: upgrade-runs.md 14.1.
 """
@@ -119,7 +120,7 @@ class UpgradePlanController:
 
         Raises:
             TerminalError: The run is invalid.
-            StoreError: The hub refused a request, or did not answer.
+            StoreError: The hub refused a request, or did not respond.
         """
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:

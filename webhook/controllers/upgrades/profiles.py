@@ -121,7 +121,7 @@ class UpgradeProfileController:
 
         Raises:
             TerminalError: The profile is invalid.
-            StoreError: The hub refused a request, or did not answer.
+            StoreError: The hub refused a request, or did not respond.
         """
         document = self._hub.cache.get(key.kind, key.name)
         if document is None or is_deleting(document):

@@ -169,7 +169,7 @@ class ClusterUpgradeController:
 
         Raises:
             TerminalError: The run is invalid.
-            StoreError: The hub refused a request, or did not answer.
+            StoreError: The hub refused a request, or did not respond.
         """
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None:
@@ -284,7 +284,7 @@ class ClusterUpgradeController:
         return soonest(has_reservations, waits)
 
     async def _let_go(self, document: JsonObject) -> Result:
-        """Poll for the end of upgrades that a finished run has abandoned. Until then, other runs skip their members."""
+        """Poll upgrades that a finished run has abandoned. Until they end, other runs skip their members."""
         if not any(with_operation(self._facts.run(document).status)):
             self._back_ends.forget(uid_of(document))
             return DONE

@@ -24,7 +24,7 @@ which may be empty.
 
 * ``silent``: its agent does nothing. Its last report is what was written, including the heartbeat. With
   ``silent=14m``, the last heartbeat was 14 minutes before the member was added. When the member is deleted, the hub
-  waits for it as for any agent that does not answer.
+  waits for it as for any agent that does not respond.
 * ``unhealthy``: its API server is not ready.
 * ``leaving``: the MemberCluster is deleted as soon as its state is Join, and remains, because it gets the finalizer
   ``harbormaster.dev/simulate-leaving``.

@@ -1,8 +1,8 @@
 """Simulated nodes of pools: no kubelet reports on them, so their status comes from an annotation.
 
 A Node's status comes from its kubelet, a NodeClaim's from the provisioner. The store accepts no status from the client
-that creates the object. An annotation therefore keeps the status in the file, as for a MemberCluster, and it is written
-from there.
+that creates the object. The file therefore has the status in an annotation, as for a MemberCluster, and the simulation
+writes it from there.
 
 Source: nodepool-disruption.md 4.1.
 """

@@ -30,7 +30,7 @@ COMMENT_SECONDS: Final = 15.0
 STREAM_SECONDS: Final = 300.0
 """Maximum lifetime of a stream."""
 MOST_NAMED: Final = 200
-"""Maximum number of changed clusters that an event names. Beyond that, the viewer reads all again."""
+"""Maximum number of changed clusters that an event names. If more have changed, the viewer rereads all of them."""
 WRITE_SECONDS: Final = 30.0
 """Write timeout. A slower viewer is disconnected."""
 

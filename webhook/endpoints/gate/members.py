@@ -20,9 +20,9 @@ from webhook.gate.service import MemberGateService
 from webhook.history.service import HistoryService
 
 OTHERS: Final = frozenset({MemberReason.MEMBER_HELD, MemberReason.PLACEMENT_GUARD})
-"""Reasons whose messages name any of the objects that disrupt members."""
+"""Reasons whose messages may name an object of any kind that disrupts members."""
 UNNAMED: Final = "the caller may not list what the run waits for"
-"""Replaces a message and a detail that name objects."""
+"""Replaces the message and the detail that would name objects."""
 
 
 async def redact_answer(api: Api, request: web.Request, answer: MemberGateAnswer, runs: Kind) -> MemberGateAnswer:

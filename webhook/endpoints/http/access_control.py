@@ -10,9 +10,9 @@ Authorization is the same as for all other credentials.
 
 After too many bad tokens from one source address, new tokens from there are not reviewed for a while. That affects
 neither certificates nor tokens that were good before, which are reviewed again every minute regardless of other
-requests from that address. A new caller who shares an address with an attacker is throttled, not locked out:
-credentials that do not even claim to be a token for us are counted separately, and all others in lanes, so an attacker
-has to fill every lane.
+requests from that address. A new caller who shares an address with an attacker is throttled, not locked out. Tokens
+that claim to be for us are counted in lanes, by a hash that callers cannot compute, so an attacker would have to fill
+every lane. All other credentials are counted separately.
 
 An authenticated caller has a rate limit on ``/v1``. The extender has none: a scheduler calls it twice per pod, and
 delaying it delays every pod. It limits itself, because it places one pod at a time.
@@ -72,12 +72,12 @@ QUEUE_TIMEOUT_SECONDS: Final = 5.0
 """Maximum time that a token waits for the reviews of earlier tokens from the same address."""
 LONGEST_NAME: Final = 320
 
-NOT_PROXIED: Final = "the request must come from the front proxy of the hub: ask the API server"
+NOT_PROXIED: Final = "the request must come from the front proxy of the hub: send it to the API server of the hub"
 REALM: Final = 'Bearer realm="harbormaster"'
 
 LANES: Final = 16
-"""Lanes for tokens of one address that claim to be for us. Each lane allows a quarter of the failures, all together
-four times as many."""
+"""Lanes for tokens of one address that claim to be for us. A lane allows a quarter of the failures that an address may
+have without lanes, so all lanes together allow four times as many."""
 MOST_GOOD: Final = 4096
 """Maximum number of remembered good tokens. The least recently reviewed one is evicted first."""
 

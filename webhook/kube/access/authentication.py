@@ -70,7 +70,7 @@ class TokenReviewer:
         """Return the user of a token, or None if the hub does not accept it for the audience.
 
         Raises:
-            NotReviewedError: The hub refused the review, or did not answer in time.
+            NotReviewedError: The hub refused the review, or did not respond in time.
         """
         return (await self._reviews.find(fingerprint(token), lambda: self._ask(token))).user
 

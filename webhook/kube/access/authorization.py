@@ -89,7 +89,7 @@ class HubAccessReviewer:
         """Return whether *user* is allowed the access.
 
         Raises:
-            NotReviewedError: The API server refused the review, or did not answer in time.
+            NotReviewedError: The API server refused the review, or did not respond in time.
         """
         return await self._reviews.find(_key(user, access), lambda: self._ask(user, access))
 

@@ -1,7 +1,7 @@
 """The front proxy of the hub, which kube-apiserver publishes next to its client CA.
 
 kube-apiserver copies its flags ``--requestheader-…`` to a ConfigMap. A hub without an aggregation layer publishes no
-authority there, and no request is then taken for that of a front proxy.
+authority there, and then no request is accepted as a front proxy's.
 
 Source: docs/specifications/serving.md 3.6; Kubernetes pkg/controlplane/controller/clusterauthenticationtrust.
 """

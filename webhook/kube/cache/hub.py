@@ -39,9 +39,9 @@ from webhook.kube.ports import (
 WRITE_CONCURRENCY: Final = 32
 STATUS_WRITERS: Final = 8
 STATUS_DELAY_SECONDS: Final = 0.1
-"""Debounce of changes of one status."""
+"""Debounce of changes to one status."""
 LONGEST_DELAY_SECONDS: Final = 5.0
-"""Maximum delay of a status while many other writes, for which controllers wait, are in flight."""
+"""Maximum delay of a status while many writes that controllers wait for are in flight."""
 _FIRST: Final = frozenset(family.placement.group_kind for family in FAMILIES)
 """Kinds whose statuses are stored before all others."""
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
@@ -166,7 +166,7 @@ class Hub:
 
         Raises:
             ConflictError: The name belongs to another object, or *this_version* is outdated. The object is read again.
-            StoreError: The store refused, did not answer, or does not serve the kind.
+            StoreError: The store refused, did not respond, or does not serve the kind.
         """
         metadata, key = document["metadata"], key_of(document)
         version = metadata.get("resourceVersion", "") if this_version else ""

@@ -42,7 +42,8 @@ _PASSING_REFUSALS: Final = 4
 _FOLD_SECONDS: Final = 0.02
 """Debounce of member changes before they are folded into the fleet. A read of the fleet folds immediately.
 
-Short, because answers wait while many members are read into columns. Not shorter, because folding copies the columns.
+Not longer, because answers wait while many members are read into columns. Not shorter, because folding copies the
+columns.
 """
 _FOLDING: Final = 0.2
 """Maximum share of time spent on folding, because an added or deleted member rebuilds all columns."""
@@ -327,7 +328,7 @@ class Cache:
 
     @property
     def fleet(self) -> Fleet:
-        """All member clusters, in their last valid state."""
+        """All member clusters, each in its last valid state."""
         if self._changed_members:
             changes, self._changed_members = self._changed_members, {}
             removed_names = [name for name, member in changes.items() if member is None]

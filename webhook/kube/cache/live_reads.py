@@ -1,10 +1,10 @@
-"""Live reads around the cache: refresh a few objects before a decision, or check a kind's definition.
+"""Live reads around the cache: refresh a few objects before a decision, or check for the deletion of a definition.
 
-If the definition of a kind is being deleted, so are all of its objects.
+A watch normally lags a little, and by minutes after its connection was cut. A caller that needs the current state
+therefore first excludes concurrent decisions, with a lock or the resource version of its write, and then refreshes the
+objects. It then sees the effects of all earlier decisions.
 
-A watch lags a little, and by minutes after its connection was cut. A caller whose decision must hold therefore first
-excludes other deciders, by a lock or by a version that it overwrites, and then refreshes. It sees everything that was
-done under earlier decisions.
+The deletion of a definition deletes all objects of its kind.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ async def is_deleted_with_definition(store: Store, kind: Kind) -> bool:
 
     Raises:
         ForbiddenError: Reading definitions is denied.
-        StoreError: The store does not answer.
+        StoreError: The store does not respond.
     """
     try:
         return is_deleting(await store.get(CUSTOM_RESOURCE_DEFINITION, Key(kind.resource)))

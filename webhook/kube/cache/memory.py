@@ -4,10 +4,10 @@ Ten thousand bindings repeat the same conditions, strategies and labels, and the
 same status. Documents in the cache are read-only, so their equal parts can be interned. That saves more than half of
 the memory.
 
-The table is bounded by bytes. It evicts parts that were not seen again while as many bytes of others arrived. Without
-eviction, each process would grow by everything it receives. Two generations implement this without a pass over the
-table. Parts unique to one object never enter it: those with the time of a report, and large ones. Otherwise the table
-would keep every version of a ConfigMap of 800 KB.
+The size of the table is limited in bytes. It has two generations: when the newer one is full, the older one is evicted,
+except for parts that were seen again. Without eviction, each process would grow by everything it receives. Parts unique
+to one object never enter it: those with the time of a report, and large ones. Otherwise the table would keep every
+version of a ConfigMap of 800 KB.
 
 The garbage collector traverses all maps, lists and models to find reference cycles. Documents from JSON and their
 models are immutable trees and never have cycles. With a hundred thousand members they are millions of objects, and each

@@ -40,7 +40,7 @@ _ANNOTATIONS: Final = (GENERATION, DISTRUSTED)
 
 
 class ForeignSecretError(StoreError):
-    """The Secret holds a foreign certificate that is not an authority, which a write would destroy."""
+    """The Secret holds a foreign certificate that is not an authority. A write would overwrite it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class AuthoritySecret:
 
         Raises:
             ForeignSecretError: The Secret has a certificate that is not an authority, and is not ours.
-            StoreError: The hub does not answer, or refuses.
+            StoreError: The hub does not respond, or refuses.
         """
         try:
             document = await self._server.request("GET", self._path)
@@ -119,7 +119,7 @@ class AuthoritySecret:
         Raises:
             ConflictError: The Secret has changed since it was read: read it again.
             AlreadyExistsError: The Secret has been created since it was read.
-            StoreError: The hub refused, or did not answer.
+            StoreError: The hub refused, or did not respond.
         """
         entries = {name: b64encode(value).decode("ascii") for name, value in lineage.entries().items()}
         if over.document is None:
@@ -143,7 +143,7 @@ class AuthoritySecret:
         await self._server.request("PUT", self._path, changed)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield immediately, then on every change, until the hub ends the watch. Raises `StoreError`."""
+        """Yield immediately, then on every change, until the hub ends the watch. Raise `StoreError` on failure."""
         query = {
             "watch": "true",
             "fieldSelector": f"metadata.name={self._metadata['name']}",

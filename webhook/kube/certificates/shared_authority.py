@@ -58,8 +58,8 @@ class CertificateProfile:
         ip_addresses: IP addresses of every leaf.
         authority_life: Validity of an authority.
         leaf_life: Validity of a leaf.
-        jitter: Share of an authority's life, between -0.05 and 0.05. Each replica adds its own jitter to the two thirds
-            of that life after which the next authority is made.
+        jitter: Fraction of an authority's life, between -0.05 and 0.05. The next authority is created after two thirds
+            of that life, plus this jitter, which differs between replicas.
     """
 
     dns_names: Sequence[str]
@@ -253,7 +253,7 @@ class ManagedAuthority:
         Secret than the last writer of a configuration therefore gets a conflict.
 
         Raises:
-            StoreError: The hub refused, or did not answer. Earlier steps remain in effect.
+            StoreError: The hub refused, or did not respond. Earlier steps remain in effect.
         """
         async with self._one_at_a_time:
             for _ in range(MOST_TRIES):

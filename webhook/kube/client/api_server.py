@@ -3,7 +3,7 @@
 kubernetes-asyncio provides credentials (`webhook.kube.login.credentials`), but its client is not used, because objects
 are plain documents here. Further differences:
 
-- Every request has a timeout. There, an explicit timeout means none at all.
+- Every request has a timeout. In kubernetes-asyncio, an explicit timeout disables the timeout.
 - The status of a watch is checked before its lines are read.
 - orjson writes the bodies. It refuses lone surrogates, which are sent as U+FFFD.
 - No session reads a netrc file in a thread before every request. Proxies from the environment are still used.
@@ -35,7 +35,7 @@ from webhook.kube.transport.write_guard import FencedBody, LeaseGuard
 
 CONNECT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 90.0
-"""A watch that is silent for this long, without even a bookmark, counts as dead."""
+"""A watch that has sent nothing for this long, not even a bookmark, counts as dead."""
 CONNECTIONS: Final = 200
 """Maximum number of concurrent requests. Watches do not count, so they never delay a request."""
 LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
@@ -45,7 +45,7 @@ ASKING_SECONDS: Final = 5.0
 REREAD_SECONDS: Final = 5.0
 """Minimum time between two reads of a login that is refused."""
 READING_SECONDS: Final = 30.0
-"""Timeout of one read: a credential plugin may hang, or the Secret may be on a member that does not answer."""
+"""Timeout of one read: a credential plugin may hang, or the Secret may be on a member that does not respond."""
 
 _log = logging.getLogger(__name__)
 

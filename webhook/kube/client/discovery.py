@@ -3,7 +3,7 @@
 Reads the aggregated discovery documents with two requests. A kind in our own table keeps its entry there, extended by
 the server's further versions, so that every caller gets an equal `Kind`.
 
-The API server marks a group stale if the group's own (aggregated) server does not answer. Its kinds may be missing, so
+The API server marks a group stale if the group's own (aggregated) server does not respond. Its kinds may be missing, so
 those known before are kept.
 
 Source: rollout.md 2.4; Kubernetes apidiscovery.k8s.io/v2.

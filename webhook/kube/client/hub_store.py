@@ -41,9 +41,9 @@ SHORTEST_WATCH_SECONDS: Final = 0.5
 READS: Final = ((10.0, 0.1), (10.0, 0.4), (REQUEST_SECONDS, 0.0))
 """Timeout of each attempt of a read, and the pause after it, in seconds.
 
-A busy or restarting server often answers the next request, and a dropped connection never does. A caller that gives up
-must also repeat its other requests. The last attempt has the timeout of any other request, for a slow server. Writes
-are not retried here: a failed one may have been stored.
+A dropped connection never responds, whereas a busy or restarting server often responds to the next request. A caller
+that gave up would also have to repeat its other requests. The last attempt has the timeout of any other request, for a
+slow server. Writes are not retried here: a failed one may have been stored.
 """
 _CUSTOM_GROUPS: Final = frozenset(kind.group for kind in OUR_KINDS)
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
@@ -168,7 +168,7 @@ class HubStore:
         Raises:
             ConflictError: Another manager owns a field, or the version does not match.
             InvalidObjectError: The object cannot be stored.
-            StoreError: The server refused, or did not answer.
+            StoreError: The server refused, or did not respond.
         """
         query = {"fieldManager": manager, "force": "true" if force else "false"}
         if dry_run:
@@ -226,7 +226,7 @@ class HubStore:
 
 
 def _metadata(document: JsonObject, request: str) -> JsonObject:
-    """Return the metadata of a document. Raises `UnavailableError` if it has none, as in the response of a proxy."""
+    """Return the metadata of a document. Raise `UnavailableError` if it has none, as in a response from a proxy."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         raise UnavailableError(f"the response to {request} is not a document of an API server")

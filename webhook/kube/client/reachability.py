@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 PATIENCE_SECONDS: Final = 60.0
-"""Time during which a process remains ready without an answer, and live while the server refuses it."""
+"""How long a process remains ready without a response, and live while the server refuses its credentials."""
 ASK_SECONDS: Final = 10.0
 """Maximum silence before a process sends a probe: watches can be silent for longer."""
 
@@ -32,7 +32,7 @@ _ALERTS: Final = frozenset(
 
 
 def is_about_certificates(error: BaseException | None) -> bool:
-    """Return whether the server's certificate does not verify, or the server refuses ours. Causes are searched too."""
+    """Return whether *error* or one of its causes is an invalid server certificate, or a refusal of our own."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -59,7 +59,7 @@ def is_released(record: JsonObject) -> bool:
 
 
 def excess_of(record: JsonObject) -> str:
-    """Return why no replica can have written a Lease, empty if one can."""
+    """Return an error if the duration in a Lease exceeds the maximum of any replica, or an empty string."""
     if (seconds := duration_of(record, 0)) <= LONGEST_LEASE:
         return ""
     return (

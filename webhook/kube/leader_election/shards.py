@@ -7,9 +7,9 @@ another number of shards. All of them wait until the Lease is free or has expire
 An annotation has an entry for each replica: a beat, which the replica increments with every renewal, and its shards. A
 replica acquires a shard by adding it to its entry, over a version without this shard in any entry. It releases a shard
 by removing it from its entry, after its work has stopped. The terms of its shards end like a leader's: counted from
-before its last renewal was sent, and some seconds before the others expire the replica. They expire a replica whose
-beat has not changed for the duration of the Lease, by their own clocks. `webhook.kube.leader_election.term` describes
-the rules for terms.
+before its last renewal was sent, and some seconds before the other replicas consider it dead. They do so when its beat
+has not changed for the duration of the Lease, by their own clocks. `webhook.kube.leader_election.term` describes the
+rules for terms.
 
 A user may delete the Lease or overwrite its entries by mistake. A replica that does not find its entry, or finds
 entries without their digest, stops its work. It acquires no shard until all work that others may still run has ended.
@@ -281,7 +281,7 @@ class Shards(LeaseClient):
         return {name: roll[name] for name, (_, since) in self._sightings.items() if now < self._end_of(since)}
 
     def _end_of(self, since: float) -> float:
-        """Return when a replica expires whose beat is unchanged since *since*."""
+        """Return when the others consider a replica dead whose beat is unchanged since *since*."""
         # One sum for both comparisons. A difference may round to the other side, and this replica would then wake at
         # the expiry of another one, find it still alive, and sleep for a whole pause.
         return since + self._times.lease

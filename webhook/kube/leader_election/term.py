@@ -2,9 +2,9 @@
 
 Leading is a deadline on the monotonic clock. Every successful renewal extends it, counted from before the renewal was
 sent. Another candidate starts to wait only when it sees the renewed Lease, which is later. After the deadline,
-`Term.check` refuses, regardless of any other state of this process: it reads the clock, not a flag that a stalled task
-would have had to set. The work of a term is cancelled at the deadline, some seconds before another candidate may start.
-If it does not stop in time, the process exits.
+`Term.check` raises, regardless of any other state of this process: it reads the clock, not a flag that a stalled task
+might fail to set. The work of a term is cancelled at the deadline, some seconds before another candidate may start. If
+it does not stop in time, the process exits.
 
 Example, with the default times: a renewal is sent at 100.0 s and stored at 100.4 s, and is the last one. The term ends
 at 110.0 s, and every write is refused from then on. The work has until 113.0 s to stop. The other candidate sees the

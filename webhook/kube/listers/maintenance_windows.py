@@ -1,7 +1,7 @@
 """Members that are closed by their maintenance windows according to the cache, and when they open.
 
-Rollouts and staged updates query every member on every pass. Everything that is independent of time is therefore
-computed once per state of the objects, and whether windows are open once until that changes.
+Rollouts and staged updates query every member on every pass. Results that do not depend on the time are therefore
+cached until an object changes. Whether windows are open is cached until they next open or close.
 
 Source: upgrade-runs.md 11.
 """
@@ -29,7 +29,7 @@ from webhook.kube.cache.changes import Broadcaster, ObjectDelta
 from webhook.kube.cache.informer import Cache
 
 _LOOKED_AGAIN: Final = timedelta(hours=1)
-"""Time to live of the result that windows do not change within the search horizon."""
+"""Time to live of the result that no window opens or closes within the search horizon."""
 
 
 class MaintenanceWindows:
@@ -47,7 +47,7 @@ class MaintenanceWindows:
         """The windows of members that may have some, until the member or any window changes."""
         self._of_upgrades: dict[tuple[str, frozenset[WindowTarget]], tuple[JsonObject, MemberWindows]] = {}
         self._standings: dict[tuple[str, ...], tuple[datetime, WindowState]] = {}
-        """By names of windows: whether one of them is open, and the time since which that holds."""
+        """Cached state of several windows together, by their names, with the time when it was computed."""
         self._changed = Broadcaster[frozenset[str]]()
         self._ends = (
             cache.subscribe(MAINTENANCE_WINDOW, self._take),

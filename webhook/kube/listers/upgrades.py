@@ -110,7 +110,7 @@ class HubUpgrades:
         Args:
             documents: The MemberClusters, by name.
             inventories: Versions of the members, by name.
-            upgrade: Decides which windows apply.
+            upgrade: The upgrade, which determines the windows that apply.
         """
         targets = targets_of(upgrade)
         members: dict[str, Member] = {}
@@ -183,7 +183,7 @@ class HubUpgrades:
         Budgets are only read if the placement guard of the run is enabled, with one list request.
 
         Raises:
-            StoreError: The hub does not answer.
+            StoreError: The hub does not respond.
         """
         budgets: dict[PlacementRef, JsonObject] = {}
         if run.spec.placement_guard.mode is not PlacementGuardMode.OFF:

@@ -15,7 +15,7 @@ Credentials = Callable[[], Awaitable[Mapping[str, str]]]
 
 
 async def no_credentials() -> Mapping[str, str]:
-    """Return no headers: the request is anonymous, or identified by the client certificate."""
+    """Return no headers: the request is anonymous, or authenticated by the client certificate."""
     return {}
 
 

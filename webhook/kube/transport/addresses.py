@@ -31,7 +31,7 @@ def check_address(
 
 
 def check_remote(text: str) -> None:
-    """Check the address of an API server that is read from a cluster, in which users other than its operator may write.
+    """Check an API server's address that is read from a cluster, where users other than the operator may have set it.
 
     A token is sent to this address. Loopback is allowed, because a hub and a member may share a machine.
 

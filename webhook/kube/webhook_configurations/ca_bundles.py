@@ -121,7 +121,7 @@ class CaBundles:
 
         Raises:
             ConflictError: The configuration has changed since it was read.
-            StoreError: The hub refused, or did not answer.
+            StoreError: The hub refused, or did not respond.
         """
         bundle = b64encode(pem).decode("ascii")
         if kind == API_SERVICE_KIND.kind:

@@ -67,7 +67,7 @@ class EnforcementMonitor:
             configurations: Existing configurations, by kind.
 
         Raises:
-            webhook.kube.ports.StoreError: The hub refused a repair, or did not answer.
+            webhook.kube.ports.StoreError: The hub refused a repair, or did not respond.
         """
         self._report(configurations)
         if self._close is not None:

@@ -64,7 +64,7 @@ async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full
     """Compare a manifest with the object on the member.
 
     Raises:
-        StoreError: The member did not answer the dry run.
+        StoreError: The member did not respond to the dry run.
         NotComparableError: One of the two is nested too deeply.
     """
     if full:

@@ -101,7 +101,8 @@ class ContestedObjects:
     def changed(self, item: Manifest, before: JsonObject, after: JsonObject | None, now: datetime) -> None:
         """Record that a pass has changed an existing object.
 
-        A change counts once, however often the write over it fails: a status changes the version of an object, too.
+        A change counts once, even if several attempts to overwrite it fail: a status update also changes the version of
+        an object.
 
         Args:
             item: The manifest.

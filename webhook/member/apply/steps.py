@@ -105,7 +105,7 @@ class Steps:
         """Bring one object closer to its manifest.
 
         Raises:
-            StoreError: The hub does not answer, or the member does not, even for other objects.
+            StoreError: The hub does not respond, or the member does not, even for other objects.
         """
         attempt = 0
         while True:
@@ -257,7 +257,7 @@ class Steps:
         no record of another member's AppliedWork, so that one counts as an owner.
 
         Raises:
-            StoreError: The hub or the member did not answer.
+            StoreError: The hub or the member did not respond.
         """
         if not is_applied_work(owner):
             return False

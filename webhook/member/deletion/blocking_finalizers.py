@@ -47,7 +47,7 @@ async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, no
         now: Transition time of conditions that change.
 
     Raises:
-        StoreError: The hub or the member did not answer.
+        StoreError: The hub or the member did not respond.
     """
     message = _joined(await _obstacles(work["metadata"]["name"], member))
     await _report(work, FINALIZERS_REMAIN, message, hub, now)
@@ -64,7 +64,7 @@ async def report_refusal(work: JsonObject, reason: str, hub: Store, now: datetim
         now: Transition time of conditions that change.
 
     Raises:
-        StoreError: The hub refused the request or did not answer.
+        StoreError: The hub refused the request or did not respond.
     """
     message = f"Work {name_of(work)}: the agent may not remove its content: {reason}"
     await _report(work, "ForbiddenByMember", message, hub, now)

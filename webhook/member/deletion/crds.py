@@ -71,7 +71,7 @@ class Definitions:
         Every served version lists the objects of all namespaces and of all stored versions.
 
         Raises:
-            StoreError: The hub or the member does not answer: try again later.
+            StoreError: The hub or the member does not respond: try again later.
         """
         kind = next(iter(kinds_of([definition]).values()), None)
         if kind is None or not kind.versions:

@@ -51,7 +51,7 @@ async def sibling_works(work: JsonObject, hub: Store, member: MemberStore) -> Si
     """Read the other Works of a Work's binding from the hub.
 
     Raises:
-        StoreError: The hub does not answer.
+        StoreError: The hub does not respond.
     """
     labels = {name: label(work, name) for name in (PARENT_BINDING, PARENT_PLACEMENT)}
     if not all(labels.values()):  # not written by the loop
@@ -73,7 +73,7 @@ async def owner_after(successor: str, member: MemberStore, us: HubMember) -> Jso
     None: unknown, because the AppliedWork is missing, not ours or being deleted.
 
     Raises:
-        StoreError: The member does not answer.
+        StoreError: The member does not respond.
     """
     try:
         applied_work = await member.get(APPLIED_WORK, Key(successor))
@@ -90,7 +90,7 @@ async def written_at(owner: JsonObject, identity: ManifestIdentity, member: Memb
     An unrecorded object would be deleted with its owner, even if it is marked to be kept.
 
     Raises:
-        StoreError: The member does not answer.
+        StoreError: The member does not respond.
     """
     is_recorded = False
 

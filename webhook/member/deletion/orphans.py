@@ -54,7 +54,7 @@ async def recreated(
 
     Raises:
         AppliedWorkDeletingError: The AppliedWork is not ours, or another finalizer still keeps it.
-        StoreError: The hub or the member did not answer.
+        StoreError: The hub or the member did not respond.
     """
     live_applied_work = error.found
     if not may_free(live_applied_work, us):
@@ -85,7 +85,7 @@ async def adopt_freed(
         The AppliedWork. None if it does not exist and no object was freed.
 
     Raises:
-        StoreError: The member did not answer.
+        StoreError: The member did not respond.
     """
     about = work["metadata"]
     for identity, kind in await served_kinds(recorded(work, owner, compared=True), member):
@@ -129,7 +129,7 @@ async def free(
         us: Identity for the mark by which the next AppliedWork of this member adopts the objects. None: unset.
 
     Raises:
-        StoreError: The member refused a request or did not answer, or could not discover the API group of an object.
+        StoreError: The member refused a request or did not respond, or could not discover the API group of an object.
     """
     name, uid = applied_work["metadata"]["name"], applied_work["metadata"]["uid"]
     owned_identities = list(identities)

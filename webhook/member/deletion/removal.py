@@ -83,7 +83,7 @@ async def remove_left_overs(
     hub left out of the Work only because it is too large is kept. An object that belongs to the cluster is released.
 
     Raises:
-        StoreError: The hub or the member does not answer.
+        StoreError: The hub or the member does not respond.
     """
     desired = {item.identity for item in items}
     recorded_objects = recorded(work, owner)
@@ -154,7 +154,7 @@ async def release_compared(
         The objects that could not be released. The next pass tries again.
 
     Raises:
-        StoreError: The member does not answer. The Work's status lists these objects until its next pass.
+        StoreError: The member does not respond. The Work's status lists these objects until its next pass.
     """
     refusals, keeping = [], _Keeping(owner, RemovalFacts(listed=True, compared=True), DEFAULT_LIMITS, us)
     for identity, kind in await served_kinds(identities, member):
@@ -194,7 +194,7 @@ async def remove_content(
 
     Raises:
         NotReleasedError: An object cannot be released or read, so nothing may be deleted.
-        StoreError: The hub or the member did not answer: retry later.
+        StoreError: The hub or the member did not respond: retry later.
     """
     action = removal_action(content)
     if action is RemovalAction.KEPT:
@@ -244,7 +244,7 @@ class NotReleasedError(StoreError):
 class _Keeping:
     """Facts about the objects of one AppliedWork, and the namespaces that must be kept because of their content.
 
-    Ask about objects before the namespaces that contain them, see `_inside_first`.
+    Query objects before the namespaces that contain them, see `_inside_first`.
 
     Args:
         owner: The AppliedWork.

@@ -156,7 +156,7 @@ class Membership:
         """Read the hub's state of this member.
 
         Raises:
-            StoreError: The hub refused the request or did not answer.
+            StoreError: The hub refused the request or did not respond.
         """
         return await read_member_state(self._hub, self._key.name, self._rhythm.now())
 
@@ -211,7 +211,7 @@ class Membership:
     async def _is_ours(self, document: JsonObject) -> bool:
         """Return whether the cluster is ours. Checked before the first Work, and with every heartbeat.
 
-        A joined member remains joined while its cluster does not answer.
+        A joined member remains joined while its cluster does not respond.
         """
         hub, was_applied = hub_uid(document), self._applying is not None and self._applied_for == hub_uid(document)
         if was_applied and self._rhythm.clock() < self._due:

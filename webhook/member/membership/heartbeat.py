@@ -180,7 +180,7 @@ async def report(
     Raises:
         NotFoundError: The object was deleted: the member has left.
         ConflictError: Other clients wrote the object during every attempt.
-        StoreError: The hub refused the request or did not answer.
+        StoreError: The hub refused the request or did not respond.
     """
     for _ in range(MOST_ATTEMPTS - 1):
         try:

@@ -1,7 +1,7 @@
 """The hub's state of this member, read directly before an irreversible action.
 
 The agent reads from the hub itself, not from its watch: that may lag, and content that was removed by mistake is lost.
-If the hub does not answer, or denies reading, the agent does nothing.
+If the hub does not respond, or denies reading, the agent does nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -47,7 +47,7 @@ async def read_member_state(hub: Store, cluster: str, now: datetime) -> HubMembe
         now: The time of day.
 
     Raises:
-        StoreError: The hub refused the request or did not answer.
+        StoreError: The hub refused the request or did not respond.
     """
     space = member_namespace(cluster)
     try:

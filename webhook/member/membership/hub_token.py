@@ -55,7 +55,7 @@ async def request_token(hub: ApiServer, account: Key, seconds: float) -> Token:
         seconds: Requested lifetime. The server may grant less.
 
     Raises:
-        StoreError: The server did not answer, or refused.
+        StoreError: The server did not respond, or refused.
     """
     question = {
         "apiVersion": "authentication.k8s.io/v1",
@@ -153,7 +153,7 @@ class HubToken:
         """Request a token with the one in use, or, if the hub rejects that one, with the one in the Secret.
 
         Raises:
-            StoreError: The hub rejects both or does not answer, or the Secret is invalid.
+            StoreError: The hub rejects both or does not respond, or the Secret is invalid.
         """
         account = Key(self._access.account, self._access.namespace)
         try:

@@ -62,7 +62,7 @@ async def agent_namespace(server: ApiServer, otherwise: str) -> str:
             review.
 
     Raises:
-        StoreError: The member does not answer.
+        StoreError: The member does not respond.
     """
     question = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
@@ -99,7 +99,7 @@ class Registration:
         An agent that restarts during an outage of the hub therefore recognizes its cluster by name alone.
 
         Raises:
-            StoreError: The cluster did not answer.
+            StoreError: The cluster did not respond.
         """
         registration = _recorded(await self._read())
         if registration is None:
@@ -137,7 +137,7 @@ class Registration:
         """Return why `claim` would refuse the cluster, without writing. Empty if it would claim it.
 
         Raises:
-            StoreError: The cluster did not answer.
+            StoreError: The cluster did not respond.
         """
         us = HubMember.named(self._cluster, hub)
         return refusal(_recorded(await self._read()), await self._applied_works(), us)
@@ -147,7 +147,7 @@ class Registration:
 
         Raises:
             ForeignClusterError: The cluster belongs to another agent.
-            StoreError: The cluster did not answer.
+            StoreError: The cluster did not respond.
         """
         us, record = HubMember.named(self._cluster, hub), await self._read()
         registration = _recorded(record)
@@ -163,7 +163,7 @@ class Registration:
         A no-op if the record names another agent.
 
         Raises:
-            StoreError: The cluster did not answer, or did not store it.
+            StoreError: The cluster did not respond, or did not store it.
         """
         us, record = HubMember.named(self._cluster, hub), await self._read()
         registration = _recorded(record)

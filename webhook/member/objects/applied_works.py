@@ -51,7 +51,7 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
         AnothersError: The AppliedWork belongs to another owner.
         AppliedWorkDeletingError: The AppliedWork is being deleted.
         ConflictError: Another client wrote or created it in the meantime.
-        StoreError: The member refused a request, does not serve AppliedWorks, or did not answer.
+        StoreError: The member refused a request, does not serve AppliedWorks, or did not respond.
     """
     try:
         applied = await member.get(APPLIED_WORK, Key(key.name))

@@ -128,7 +128,7 @@ class JobRuns:
         """Return the run that forbids the creation of a missing Job. None if it may be created.
 
         Raises:
-            StoreError: The member did not answer.
+            StoreError: The member did not respond.
         """
         key, manifest = str(item.key), job_hash(item.document)
         run = _run_of(self._runs, key, manifest) or await self._moved(key, manifest)
@@ -182,7 +182,7 @@ class JobRuns:
 
         Raises:
             ConflictError: The AppliedWork has changed since it was read.
-            StoreError: The member did not answer.
+            StoreError: The member did not respond.
         """
         key, manifest = str(item.key), job_hash(item.document)
         is_requested = annotation(item.document, RUN_AGAIN) == manifest
@@ -202,7 +202,7 @@ class JobRuns:
 
         Raises:
             ConflictError: The AppliedWork has changed since it was read.
-            StoreError: The member did not answer.
+            StoreError: The member did not respond.
         """
         key = str(item.key)
         if key not in self._before or (isinstance(error, UnavailableError) and not _is_refusal(error)):
@@ -232,7 +232,7 @@ class JobRuns:
 
         Raises:
             ConflictError: The AppliedWork has changed since it was read.
-            StoreError: The member did not answer.
+            StoreError: The member did not respond.
         """
         text = self._text()
         if text is not None and self._held and text != annotation(self.owner, JOB_RUNS):

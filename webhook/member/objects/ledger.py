@@ -155,7 +155,7 @@ async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonO
 
     Raises:
         ConflictError: Other clients wrote the object during every attempt.
-        StoreError: The member did not answer.
+        StoreError: The member did not respond.
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -177,7 +177,7 @@ async def write_ahead(
     After a crash, the next pass knows which objects this one may have left on the member.
 
     Raises:
-        StoreError: The hub did not answer, or another client has written the Work since it was read.
+        StoreError: The hub did not respond, or another client has written the Work since it was read.
     """
     manifests = [item for item in items if isinstance(item, Manifest)]
     identifiers = [manifest_result(item, ManifestReason.PREPARING_TO_PROCESS, "").identifier() for item in manifests]
@@ -188,7 +188,7 @@ async def remember(work: JsonObject, owner: JsonObject, hub: Store, now: datetim
     """Copy objects that only its AppliedWork lists into the Work's status, before the AppliedWork is deleted.
 
     Raises:
-        StoreError: The hub did not answer, or another client has written the Work since it was read.
+        StoreError: The hub did not respond, or another client has written the Work since it was read.
     """
     previous = list_at(owner, "status", "appliedResources")
     identifiers = [{name: value for name, value in entry.items() if name != "uid"} for entry in previous]

@@ -1,6 +1,6 @@
 """Location, resource group and subscription of a cluster on Azure, read from its nodes.
 
-The agent reports a value only if all nodes on Azure agree on it. The hub makes labels of the values, see
+The agent reports a value only if all nodes on Azure agree on it. The hub turns the values into labels, see
 `scorer.membership.joining.plan_member`.
 
 The resource group is that of the cluster. AKS puts the nodes into a group of their own, whose name is by default

@@ -145,7 +145,7 @@ async def reconcile_work(
 
     Raises:
         ConflictError: Another client wrote first: retry.
-        StoreError: The hub or the member did not answer, or the member did not store the AppliedWork: retry later. A
+        StoreError: The hub or the member did not respond, or the member did not store the AppliedWork: retry later. A
             refusal of one object raises no error, but the Work's status reports it.
     """
     try:
@@ -420,7 +420,7 @@ async def clean_up_after(
         limits: Objects that the agent must not touch.
 
     Raises:
-        StoreError: The hub or the member did not answer: retry later.
+        StoreError: The hub or the member did not respond: retry later.
     """
     try:
         await hub.get(WORK, key_of(work))
@@ -451,7 +451,7 @@ async def clean_up_without_work(
         limits: Objects that the agent must not touch.
 
     Raises:
-        StoreError: The hub or the member did not answer: retry later.
+        StoreError: The hub or the member did not respond: retry later.
     """
     try:
         applied_work = await member.get(APPLIED_WORK, Key(name))

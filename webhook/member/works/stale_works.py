@@ -43,7 +43,7 @@ async def is_held(
         now: The time of day.
 
     Raises:
-        StoreError: The hub or the member did not answer.
+        StoreError: The hub or the member did not respond.
     """
     if not is_older(work, owner) or (await read_hub_state()).accepts_older:
         return False
@@ -65,7 +65,7 @@ async def note_applied(work: JsonObject, owner: JsonObject, member: MemberStore)
     A no-op if that is recorded already, or if the AppliedWork was recreated.
 
     Raises:
-        StoreError: The member did not answer, or other clients keep writing the AppliedWork.
+        StoreError: The member did not respond, or other clients keep writing the AppliedWork.
     """
     if with_applied(owner, work) is None:
         return

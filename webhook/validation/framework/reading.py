@@ -2,9 +2,8 @@
 
 A broken part must not hide errors elsewhere. Each value that the model refuses is reported, and dropped if its field is
 optional, otherwise replaced by the smallest valid value. The object is then read again, so that the rules between
-fields still check its other parts.
-Findings about a replaced part, or about a field that contains one, are dropped. A list that is too long is cut before
-the object is read: that is one error, and the items beyond the limit cost nothing.
+fields still check its other parts. Findings about a replaced part, or about a field that contains one, are dropped. A
+list that is too long is cut before the object is read: that is one error, and the items beyond the limit cost nothing.
 """
 
 import math

@@ -15,6 +15,7 @@ class Bed:
     def __init__(self, *, expected=False, repairs=False):
         self.now = 0.0
         self.events = []
+        self.notes = []
         self.closed = []
         self.enforcement = EnforcementMonitor(
             "hooks",
@@ -30,6 +31,7 @@ class Bed:
 
     def _record(self, about, event):
         self.events.append((about["kind"], event.reason, event.type))
+        self.notes.append(event.message)
 
     async def note(self, **policies):
         """Note configurations by the words validating and mutating: failurePolicy by name of a hook."""
@@ -96,3 +98,16 @@ async def test_open_hooks_are_closed_where_the_settings_say_so():
     await bed.note(**{**WELL, "validating": {"a": "Ignore", "b": "Fail", "c": "Ignore"}})
     assert bed.closed == [(VALIDATING, ["a"])]
     assert bed.events == [(VALIDATING, "WebhooksFailOpen", "Warning")]
+
+
+@pytest.mark.parametrize(
+    ("opened", "words"),
+    [
+        pytest.param({"a": "Ignore", "b": "Fail"}, "1 hook with failurePolicy Ignore", id="one"),
+        pytest.param({"a": "Ignore", "b": "Ignore"}, "2 hooks with failurePolicy Ignore", id="two"),
+    ],
+)
+async def test_opened_hooks_are_counted(opened, words):
+    bed = Bed(expected=True)
+    await bed.note(**{**WELL, "validating": opened})
+    assert words in bed.notes[0]
