@@ -158,7 +158,7 @@ class _Authored:
 def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> bool:
     """Return whether an update changes no field that matters. Writing out a default is not a change.
 
-    In an object with very many values it is one, because adding the defaults would take too long.
+    With more than `MOST_VALUES` values, it counts as a change, because adding the defaults would take too long.
     """
 
     def same(new: JsonObject, stored: JsonObject) -> bool:

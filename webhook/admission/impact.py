@@ -1,11 +1,12 @@
-"""Warnings about the removals by an update of a placement: lost clusters, and objects removed from clusters (X-26).
+"""Warnings about what an update of a placement removes: clusters, and objects on its clusters (X-26).
 
 The response to the update contains the warnings, before the removals take effect. The lost clusters are determined by
 the decision that the scheduler will make: the new policy on the current fleet, bindings and policy snapshots.
 
-An update may lose clusters by a shorter ``clusterNames``, by a smaller ``numberOfClusters``, and by any other change of
-the policy that makes a new snapshot, because the scheduler then evaluates all earlier bindings again. Rollout settings
-lose no clusters. A cluster that is deleted or leaving does not count, since it is lost without the update, too.
+An update may lose clusters with a shorter ``clusterNames``, with a smaller ``numberOfClusters``, and with any other
+change of the policy that creates a new snapshot, because the scheduler then evaluates all earlier bindings again.
+Rollout settings lose no clusters. A cluster that is deleted or leaving does not count, since it is lost without the
+update, too.
 
 Source: scheduling.md 4, 14 to 16.
 """

@@ -36,7 +36,7 @@ _WITH_PLACEMENTS: Final = {
 
 
 def compared_kinds(documents: Iterable[JsonObject], hub_kinds: HubKinds) -> frozenset[Kind]:
-    """Return the kinds that a caller must be allowed to list for a verdict on *documents* to depend on them."""
+    """Return the kinds that a verdict on *documents* may depend on, if the caller may list them."""
     kinds: set[Kind | None] = {*ADMISSION_KINDS, *WANTED_KINDS, INTERNAL_SERVICE_EXPORT}
     for document in documents:
         if group_kind(document) in _READ_WITH_CLAIMS:

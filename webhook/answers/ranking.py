@@ -150,6 +150,6 @@ def _rejected(name: str, rejection: FilterRejection) -> RejectedCandidate:
 def _is_resolvable(rejection: FilterRejection) -> bool:
     """Return whether freeing capacity on the cluster could resolve a rejection.
 
-    That changes only the properties of available capacity.
+    Freed capacity changes only the properties of available capacity.
     """
     return "resources.kubernetes-fleet.io/available-" in rejection.message

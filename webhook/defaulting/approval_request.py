@@ -1,4 +1,4 @@
-"""The approval of a stage as people write it: a reason in words.
+"""Approvals of stages whose reason is a phrase instead of one word.
 
 A condition's reason is one word in CamelCase, and an API server refuses any other. Seed 004 approves with the reason
 ``tested as OK``. The hook moves such words to the message, and changes nothing else in the status.

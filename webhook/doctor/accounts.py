@@ -48,7 +48,7 @@ SERVER, LOOP, AGENTS, POLICIES = "server-rights", "loop-rights", "agent-rights",
 
 @dataclass(frozen=True, slots=True)
 class OptionalRights:
-    """Optional rights of an account: the operator decides.
+    """Optional rights of an account, which the operator may grant.
 
     Args:
         verbs: Verbs that the chosen purpose needs on a kind.

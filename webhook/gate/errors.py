@@ -1,7 +1,7 @@
 """Errors of the gates: no answer, or a refused reservation.
 
-Each message is fit for the caller. `as_gate_errors`, which the service uses, wraps the errors of the Leases and of the
-store.
+Each message may be shown to the caller. `as_gate_errors`, which the service uses, wraps the errors of the Leases and of
+the store.
 
 Source: nodepool-disruption.md 14.3; serving.md 3.1 and 3.3.
 """
@@ -87,7 +87,7 @@ class MemberHeldError(GateError):
 
 
 class LeaseFullError(GateError):
-    """The Lease of a thing has no room for another reservation."""
+    """The Lease of an object has no room for another reservation."""
 
 
 class ContendedError(GateError):

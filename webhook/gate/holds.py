@@ -35,7 +35,7 @@ _SEEN_IN: Final[Mapping[MemberDisruption, tuple[Kind, ...]]] = {
 }
 
 Known = Callable[[str, str], Iterable[Reservation]]
-"""Returns the active reservations of a gate and a thing. Raises `UnreadableReservationsError`."""
+"""Returns the active reservations of an object at a gate. Raises `UnreadableReservationsError`."""
 
 
 def seen_in(disruptions: Collection[MemberDisruption]) -> tuple[Kind, ...]:

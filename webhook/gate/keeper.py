@@ -67,7 +67,7 @@ class ReservationKeeper:
         self._now = now
 
     def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
-        """Return all reservations by thing, and errors for unreadable ones."""
+        """Return all reservations by object, and errors for unreadable ones."""
         reserved_things, mistakes = self.reservations.all_cached()
         return tuple(
             (thing, reservation) for thing, reservations in reserved_things for reservation in reservations

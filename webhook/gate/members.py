@@ -167,7 +167,7 @@ class HubMemberGate:
         return await self._keeper.hold_member(cluster, MemberDisruption.UPGRADE, claimant, seconds)
 
     async def _look_again(self, ref: PlacementRef) -> None:
-        """Refresh a placement and its bindings in the cache from the store, unless its name allows no bindings."""
+        """Refresh a placement and its bindings in the cache from the store, unless bindings cannot carry its name."""
         if label_value_error(ref.name):  # bindings carry the name of their placement in a label
             return
         family, store = FAMILY_OF[ref.kind], self._store

@@ -119,7 +119,7 @@ class LeaseReservations:
         return self._cache.has_answered(LEASE)
 
     def subscribe(self, handler: Callable[[Thing], None]) -> Callable[[], None]:
-        """Call *handler* after every change to the reservations of a thing. Return the unsubscriber."""
+        """Call *handler* with each object whose reservations change. Return the unsubscriber."""
 
         def changed(change: ObjectDelta) -> None:
             try:
@@ -132,7 +132,7 @@ class LeaseReservations:
         return self._cache.subscribe(LEASE, changed)
 
     def cached(self, gate: str, thing: str) -> Held:
-        """Return the active reservations of a thing, according to the cache.
+        """Return the active reservations of an object, according to the cache.
 
         Raises:
             UnreadableReservationsError: The Lease is invalid.
@@ -141,7 +141,7 @@ class LeaseReservations:
         return () if lease is None else self._known(lease)
 
     def all_cached(self) -> tuple[tuple[tuple[Thing, Held], ...], tuple[str, ...]]:
-        """Return the active reservations of all things, according to the cache, and errors for unreadable ones."""
+        """Return all active reservations by object, according to the cache, and errors for unreadable ones."""
         things: list[tuple[Thing, Held]] = []
         mistakes: list[str] = []
         for lease in self._cache.list(LEASE, self._namespace):
@@ -154,11 +154,11 @@ class LeaseReservations:
         return tuple(sorted(things)), tuple(sorted(mistakes))
 
     async def change(self, gate: str, thing: str, decide: Decide, look: Look = _look_nowhere) -> Held:
-        """Change the reservations of a thing.
+        """Change the reservations of an object.
 
         Args:
-            gate: Gate of the thing.
-            thing: Its name there.
+            gate: Gate of the object.
+            thing: Name of the object at that gate.
             decide: Called with the active reservations, again in each attempt after a conflict. Its exceptions
                 propagate. If an earlier attempt was stored and its answer lost, *decide* finds its own reservation
                 there.

@@ -140,7 +140,7 @@ class ReservationService:
             await self._keeper.release(identifier, identity)
 
     def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
-        """Return all reservations by thing, and errors for unreadable ones."""
+        """Return all reservations by object, and errors for unreadable ones."""
         return self._keeper.listed()
 
 

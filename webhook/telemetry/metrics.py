@@ -1,6 +1,6 @@
 """Metrics of one server, in a registry of its own.
 
-All label sets are fixed and start at 0. User input never becomes a label.
+All label sets here are fixed and start at 0. User input never becomes one of these labels.
 
 Source: serving.md 6.1.
 """

@@ -65,7 +65,7 @@ def named(nodes: Sequence[str]) -> str:
 
 
 def amount(price: float) -> str:
-    """Format a price: with two digits after the point, and four where those would hide something."""
+    """Format a price with two decimals, or with four if it has more."""
     text = f"{price:.4f}"
     return text.removesuffix("00") if float(text) else "0.00"
 

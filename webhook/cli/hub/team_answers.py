@@ -96,7 +96,7 @@ async def ask_about_namespace(client: Client, resource: str, namespace: str, que
     """Return the answer of the aggregated API, and print its source on standard error.
 
     Raises:
-        NotOfferedError: The hub has no aggregated API, or the user may not ask it.
+        NotOfferedError: The hub has no aggregated API, or the user may not query it.
         HubRefusedError: The question has no answer.
     """
     path = ApiPath("apis", GROUP, VERSION, "namespaces", namespace, resource)

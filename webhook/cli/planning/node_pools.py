@@ -41,7 +41,7 @@ def node_pool_effects(
 
     Args:
         base: The dump, with its node classes and NodeOverlays.
-        changes: The changes, with theirs.
+        changes: The changes, with their node classes and NodeOverlays.
         prices: File with instance types and prices. None: unknown.
         now: Start of the simulation, unless nodes of the dump have heartbeats.
 

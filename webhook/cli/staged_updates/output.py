@@ -47,7 +47,7 @@ def command_line(words: Sequence[str], hub: HubOptions) -> str:
 
 
 def run_document(view: RunView, hub: HubOptions) -> JsonObject:
-    """Return the whole of a run, with the commands that answer its waits."""
+    """Return a run in full, with the commands that answer its waits."""
     document = overview(view.run, view.situation)
     for item, wait in zip(document["waits"], view.situation.waits, strict=True):
         item["command"] = answer_to(wait, view, hub) or None

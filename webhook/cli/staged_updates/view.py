@@ -19,7 +19,7 @@ class RunRenderer(Generic[F]):
     """Output functions for runs of one kind.
 
     Args:
-        document: Returns the whole of a run, with the commands that answer its waits.
+        document: Returns a run in full, with the commands that answer its waits.
         table: Prints such a document as a table.
         news: Returns the changes from one document to the next, one line each.
         waits: Returns the waits of the run of a document, one line each.

@@ -35,7 +35,7 @@ def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
 
 
 def upgrade_document(view: UpgradeRunView, hub: HubOptions) -> JsonObject:
-    """Return the whole of a run, with the commands that answer its waits and show its plan."""
+    """Return a run in full, with the commands that answer its waits and show its plan."""
     document: JsonObject = dict(overview(view.read, view.situation))
     for item, wait in zip(document["waits"], view.situation.waits, strict=True):
         item["command"] = answer_to(wait, view.read.metadata.name, hub) or None

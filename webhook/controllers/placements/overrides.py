@@ -116,7 +116,7 @@ class OverrideController:
         self._now = now
         self._record = record
         self._unused: dict[OverrideRef, dict[str, datetime]] = {}
-        """Outdated snapshots that are unused, by uid, with the time since they are."""
+        """Outdated unused snapshots, by uid, with the time since which each is unused."""
 
     def wiring(self) -> Wiring[OverrideRef]:
         """Return the wiring: the override, its snapshots, and bindings and runs that no longer name one enqueue it."""

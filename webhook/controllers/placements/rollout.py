@@ -288,7 +288,7 @@ class RolloutController:
         }
 
     def _until_open(self, plan: RolloutPlan, closed: Mapping[str, ClosedWindow]) -> Result:
-        """Return the time until the first window opens that the plan waits for."""
+        """Return the time until the next opening of a window that the plan waits for."""
         closings = (closed.get(binding.cluster) for binding in (*plan.waiting, *plan.deferred_removals))
         opens = [window.opens for window in closings if window is not None and window.opens is not None]
         return Result(max(min(opens) - self._now(), timedelta())) if opens else DONE

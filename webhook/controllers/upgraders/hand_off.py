@@ -150,7 +150,7 @@ class HandOff:
         return trouble
 
     async def cancel(self, operation: Operation) -> CancelResult:
-        """Request cancellation from the upgrader. The status of the request reports whether it cancels.
+        """Request cancellation from the upgrader, which reports the outcome in the status of the request.
 
         Returns:
             `CancelResult.CANCELLED` if the request is marked, `CancelResult.TOO_LATE` if there is no request. A marked

@@ -128,7 +128,7 @@ class _Tokens:
 
 
 def selectable_fields(group: str, kind: Kind) -> Mapping[str, _Field]:
-    """Return where the fields of a field selector are in a stored object, by name.
+    """Return the paths of selectable fields in a stored object, by the names that field selectors use.
 
     Args:
         group: The requested group, which decides the names of an Event's fields.

@@ -150,7 +150,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
     """Review the caller's rights to the objects that a placement selects, as the validating hook does.
 
     Raises:
-        ProblemError: The hub does not respond, and the settings forbid to allow the object without an answer.
+        ProblemError: The hub does not respond, and the settings require a review.
     """
     rights = api.answers.rights
     group, _, version = body.object_["apiVersion"].rpartition("/")

@@ -83,7 +83,7 @@ class KeyedSemaphore:
         """Enter the semaphore of *key*.
 
         Raises:
-            TimeoutError: No turn became free within *seconds*.
+            TimeoutError: The wait for a turn exceeded *seconds*.
         """
         slots = self._slots.setdefault(key, asyncio.Semaphore(self._limit))
         # Counted before the wait: if the last holder deleted the entry while others wait on its semaphore, the next

@@ -32,7 +32,7 @@ _ALERTS: Final = frozenset(
 
 
 def is_about_certificates(error: BaseException | None) -> bool:
-    """Return whether *error* or one of its causes is an invalid server certificate, or a refusal of our own."""
+    """Return whether *error* or a cause of it is about an invalid server certificate, or refuses our certificate."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -85,7 +85,7 @@ async def owner_after(successor: str, member: MemberStore, us: HubMember) -> Jso
 async def written_at(owner: JsonObject, identity: ManifestIdentity, member: MemberStore) -> bool:
     """Record an object in the AppliedWork that will own it, and return whether it is recorded.
 
-    It is not if that AppliedWork is missing, is being deleted or was recreated.
+    Return False if that AppliedWork is missing, is being deleted or was recreated.
 
     An unrecorded object would be deleted with its owner, even if it is marked to be kept.
 

@@ -6,8 +6,8 @@ It prints a JSON object on its standard output::
      "resources": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {...}, "available": {...}}}
 
 ``resources`` and each of its three parts are optional. The agent kills a run that times out. A run that survives the
-kill counts as hanging, and with three hanging runs the agent starts no further one. A command that cannot be run at
-all, or does not answer the first time, is not run again before the agent restarts.
+kill counts as hanging, and with three hanging runs the agent starts no further one. A command that cannot be started,
+or times out on its first run, is not run again before the agent restarts.
 
 Source: scheduling.md 18; KubeFleet pkg/controllers/internalmembercluster/v1beta1, pkg/propertyprovider.
 """
@@ -75,7 +75,7 @@ class ProviderCommand:
         """The condition ``ClusterPropertyProviderStarted``. None before the first run."""
 
     def has_failed(self) -> bool:
-        """Return whether the first run failed to start or to answer, so that the command is not run again."""
+        """Return whether the first run failed to start or timed out, so that the command is not run again."""
         return self.started is not None and self.started.status == FALSE
 
     async def collect(self) -> Provided:

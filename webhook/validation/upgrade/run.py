@@ -217,7 +217,7 @@ def _validate_token(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject
     """A run that is at work cannot be restarted (C-39).
 
     Admission sets a token when the state changes from Stop to Run. This rule therefore also refuses that change until
-    the run has noticed the Stop.
+    the run has processed the Stop.
     """
     state, token = _state(stored), new.restart_token
     known_tokens = {"", old.restart_token, text_at(stored, "status", "observedRestartToken")}
