@@ -406,7 +406,10 @@ def _of_named(group: str, plural: str, name: str, namespace: str) -> Iterator[Ac
 
 
 def _of_system_namespace(name: str, context: Context) -> Iterator[Access]:
-    """Yield the right to place objects in a system namespace or in ours. The right to read there is not enough."""
+    """Yield the right to place objects in a system namespace or in that of the installation.
+
+    The right to read there is not enough.
+    """
     if name.startswith(SYSTEM_NAMESPACE_PREFIXES) or name in context.settings.unblocked_namespaces:
         yield Access("place", "", "namespaces", name)
 

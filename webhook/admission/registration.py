@@ -242,7 +242,7 @@ def _exemption_hook(endpoint: WebhookEndpoint, key: str, value: str) -> JsonObje
 
 
 def _not_reserved(name: str, endpoint: WebhookEndpoint) -> JsonObject:
-    """Return the condition that a namespace is neither ours nor the system's."""
+    """Return the condition that a namespace is neither that of the installation nor a system namespace."""
     reserved = [f"{name} == {json.dumps(endpoint.namespace)}"]
     reserved += [f'{name}.startsWith("{prefix}")' for prefix in SYSTEM_NAMESPACE_PREFIXES]
     return {"name": "not-reserved", "expression": f"!({' || '.join(reserved)})"}

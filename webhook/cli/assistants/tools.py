@@ -173,7 +173,7 @@ class HubTool(FileTool):
     delete: _Words = Field(
         default=(),
         description="Objects of the hub that are assumed to be deleted: KIND/NAME or KIND/NAMESPACE/NAME, such as "
-        "crp/payments. Objects in the call require hub or on then.",
+        "crp/payments. If set, objects in the call require hub or on.",
     )
 
     def path_errors(self, folder: ReadableFolder) -> Iterator[FieldError]:

@@ -80,7 +80,7 @@ class _Wanted:
         """Parse *words*.
 
         Raises:
-            UserError: A word is none of the three, or a kind without rules.
+            UserError: A word is neither a rule, a group nor a kind, or is a kind without rules.
         """
         rule_names = {name for entry in entries for name in (entry.rule.id, entry.rule.group)}
         with_rules = {enforcement.kind for entry in entries for enforcement in entry.enforced}

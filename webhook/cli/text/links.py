@@ -89,7 +89,10 @@ def links_in(text: str, kind: str = "") -> Iterator[WordLink]:
 
 
 def _is_identifier(word: str) -> bool:
-    """Return whether *word* looks like an identifier: it has a dash, or its rest has a capital or no letter."""
+    """Return whether *word* looks like an identifier.
+
+    That is a word with a dash, or with a capital or no letter after its first character.
+    """
     return "-" in word or not word[1:].islower()
 
 

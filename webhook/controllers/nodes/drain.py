@@ -97,7 +97,10 @@ class NodeDraining:
         self._pauses.retain({(uid, by_force) for uid in uids for by_force in (True, False)})
 
     async def _begin(self, name: str, uid: str, order: Order) -> datetime | None:
-        """Return the start of the drain: now, if it is new. None: unset, the node is deleted or not ours."""
+        """Return the start of the drain: now, if it is new.
+
+        Return None if the node no longer exists, or if another command or client has marked or tainted it.
+        """
         node = self._world.cache.get(kinds.NODE, name)
         if node is None or uid_of(node) != uid:
             return None

@@ -361,7 +361,7 @@ def _period(document: Mapping[str, Any]) -> int:
 
 
 def _mark(document: JsonObject | None) -> object:
-    """Return the part of the object whose changes trigger a pass. Our own reports do not."""
+    """Return the part of the object whose changes trigger a pass. The agent's own reports are not part of it."""
     if document is None:
         return None
     return document["metadata"].get("uid"), _state(document), _period(document), hub_uid(document)

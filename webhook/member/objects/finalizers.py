@@ -1,4 +1,4 @@
-"""Finalizers of objects on the member: which of them we placed, and which block a deletion.
+"""Finalizers of objects on the member: which of them harbormaster placed, and which block a deletion.
 
 Earlier releases copied the finalizers of the hub's objects. On the member no controller removes these, so the agent
 drops them when the object is removed. Finalizers of Kubernetes itself are an exception, however they came to the
