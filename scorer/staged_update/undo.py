@@ -3,7 +3,7 @@
 The failure policy does the same automatically: `scorer.staged_update.rollback`.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -65,6 +65,9 @@ class UndoRecord:
 class PlacementRuns:
     """All runs of one placement.
 
+    A run that was rolled back has no effect on older runs, nor has its rollback: together they changed nothing. Runs
+    between the two are affected, because the rollback reverted them as well.
+
     Args:
         records: The runs.
     """
@@ -78,10 +81,19 @@ class PlacementRuns:
                 self._rollbacks[record.rollback_of].append(record)
             if record.last_start[0]:
                 started.append(record)
-        # A run that was rolled back does not count, nor does its rollback: together they changed nothing.
-        undone_names = {record.name for record in started if self._is_taken_back(record)}
-        counting = (record for record in started if not {record.name, record.rollback_of} & undone_names)
-        self._counting = sorted(counting, key=lambda record: record.last_start)
+        started.sort(key=_by_start)
+        undone = {record.name: record for record in started if self._is_taken_back(record)}
+        self._counting = [record for record in started if not {record.name, record.rollback_of} & undone.keys()]
+        """Runs that affect all older runs, by their start."""
+        self._reverting: list[tuple[UndoRecord, UndoRecord]] = []
+        """Runs that were rolled back, each with its rollback, if other runs are between the two."""
+        for rollback in started:
+            original = undone.get(rollback.rollback_of)
+            if original is None or rollback.name in undone:
+                continue
+            first, end = (bisect_left(started, record.last_start, key=_by_start) for record in (original, rollback))
+            if end - first > 1:
+                self._reverting.append((original, rollback))
 
     def undo_of(self, record: UndoRecord) -> str:
         """Return the name of a run that rolls back *record*, in progress or successful, or an empty string."""
@@ -90,16 +102,34 @@ class PlacementRuns:
                 return other.name
         return ""
 
-    def newer(self, record: UndoRecord) -> list[str]:
-        """Return the runs that have changed clusters after *record*, the oldest first."""
-        place = bisect_right(self._counting, record.last_start, key=lambda other: other.last_start)
-        return [other.name for other in self._counting[place:] if other.rollback_of != record.name]
+    def newer(self, record: UndoRecord) -> list[UndoRecord]:
+        """Return the runs that have changed clusters after *record*, or in the same second, the oldest first.
+
+        The page lists thousands of runs, so a call must not execute code for each newer run.
+        """
+        start = record.last_start
+        first, end = (find(self._counting, start, key=_by_start) for find in (bisect_left, bisect_right))
+        own_names = record.name, record.rollback_of
+        tied = [other for other in self._counting[first:end] if other.name not in own_names]
+        newer = [*tied, *self._counting[end:]]
+        reverting = [
+            rollback for original, rollback in self._reverting if original.last_start <= start < rollback.last_start
+        ]
+        if reverting:
+            newer = sorted([*newer, *reverting], key=_by_start)
+        if record.name in self._rollbacks:
+            newer = [other for other in newer if other.rollback_of != record.name]
+        return newer
 
     def _is_taken_back(self, record: UndoRecord) -> bool:
         return any(
             other.has_succeeded and other.last_start > record.last_start
             for other in self._rollbacks.get(record.name, ())
         )
+
+
+def _by_start(record: UndoRecord) -> tuple[str, str]:
+    return record.last_start
 
 
 def undo(
@@ -123,9 +153,9 @@ def undo(
         RunOrderRefusedError: The run is unfinished, was undone already, or has changed nothing. Or its previous
             resource snapshot is unavailable, or a newer run exists and *force* is False.
     """
-    other_runs = list(runs)
-    own = PlacementRuns(UndoRecord.of(other) for other in other_runs if _same_placement(run, other))
-    index = undo_target(UndoRecord.of(run), situation.phase, own, retained_indices, force=force)
+    other_runs, record = list(runs), UndoRecord.of(run)
+    others = (UndoRecord.of(other) for other in other_runs if _same_placement(run, other))
+    index = undo_target(record, situation.phase, PlacementRuns([record, *others]), retained_indices, force=force)
     return rollback_run(run, free_name(name_of(run), "undo", {name_of(other) for other in other_runs}), index)
 
 
@@ -197,7 +227,7 @@ def _check_newest(record: UndoRecord, placement_runs: PlacementRuns) -> None:
     newer = placement_runs.newer(record)
     if not newer:
         return
-    names_text = ", ".join(newer[:_MOST_NAMED]) + (
+    names_text = ", ".join(other.name for other in newer[:_MOST_NAMED]) + (
         f" and {len(newer) - _MOST_NAMED} more" if newer[_MOST_NAMED:] else ""
     )
     message = f"the placement was changed since then by {names_text}, which would be undone as well"

@@ -1,10 +1,13 @@
 """Which run takes back another one, and to which resource snapshot."""
 
+import sys
+from contextlib import suppress
+
 import pytest
 
 from scorer.staged_update.orders import RunOrderRefusedError
-from scorer.staged_update.phase import situation_of
-from scorer.staged_update.undo import undo, undo_index
+from scorer.staged_update.phase import RunPhase, situation_of
+from scorer.staged_update.undo import PlacementRuns, UndoRecord, undo, undo_index, undo_target
 from tests.scorer.staged_update.records import DONE, NOW, OVER, STARTED, cluster, run_of, stage
 
 STOPPED = ["Initialized", "Progressing=False UpdateRunStopped"]
@@ -125,6 +128,9 @@ def began(name, minute, of="", placement="p", conditions=OVER):
         pytest.param([began(f"s{n}", 20 + n) for n in range(7)], "s0, s1, s2, s3, s4 and 2 more", id="many"),
         pytest.param([began("s", 20), began("s-undo", 30, of="s"), began("t", 40)], "t", id="one of them taken back"),
         pytest.param([began("s", 20), began("x", 30, of="s", conditions=STOPPED)], "s, x", id="half taken back"),
+        pytest.param([began("q", 5), began("q-undo", 20, of="q")], "q-undo", id="reverted with an older one"),
+        pytest.param([began("q", 5), began("q-undo", 20, of="q"), began("s", 15)], "s, q-undo", id="both, by age"),
+        pytest.param([began("s", 10)], "s", id="in the same second"),
     ],
 )
 def test_a_run_after_which_others_have_changed_the_placement_is_undone_only_by_force(others, named):
@@ -145,6 +151,31 @@ def test_a_run_after_which_others_have_changed_the_placement_is_undone_only_by_f
 )
 def test_runs_of_which_nothing_would_be_lost_do_not_keep_a_run_from_being_undone(others):
     assert undone(began("r", 10), others)["spec"]["resourceSnapshotIndex"] == "4"
+
+
+def test_the_verdicts_on_all_runs_of_a_placement_need_no_call_for_every_pair():
+    """Function calls for 100 and for 200 runs: a list with all pairs of runs would take four times as many."""
+
+    def calls(count):
+        runs = [began(f"s{n}", n % 60) for n in range(count)]
+        made = 0
+
+        def note(_, event, __):
+            nonlocal made
+            made += event == "call"
+
+        sys.setprofile(note)
+        try:
+            records = [UndoRecord.of(run) for run in runs]
+            placement_runs = PlacementRuns(records)
+            for record in records:
+                with suppress(RunOrderRefusedError):
+                    undo_target(record, RunPhase.SUCCEEDED, placement_runs, {4})
+        finally:
+            sys.setprofile(None)
+        return made
+
+    assert calls(200) < 2.5 * calls(100)
 
 
 @pytest.mark.parametrize("name", ["a" * 63, "a" * 57 + "-" + "b" * 5])
