@@ -15,6 +15,7 @@ from scorer.rollout.confirmation.orphans import orphaned_content
 from scorer.rollout.status.placement_conditions import is_removal_pending
 from scorer.rollout.views.removals import PlacementRemovals, orphaned_removal, unconfirmed_removals
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
+from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN
 from webhook.runtime.clock import utc_now
 
 
@@ -56,7 +57,9 @@ async def _members(client: Client) -> Sequence[JsonObject] | None:
     """Return all MemberClusters. None: unknown, the caller may not list them."""
     try:
         return dicts_at(await client.list(ResourcePath(MEMBER_CLUSTER)), "items")
-    except HubRefusedError:
+    except HubRefusedError as error:
+        if error.code != FORBIDDEN:
+            raise
         return None
 
 
@@ -80,7 +83,7 @@ async def all_recorded(client: Client, namespace: str = "") -> RecordedRemovals:
         namespace: Only placements of this namespace. Other namespaces are not read. Empty: all placements.
 
     Raises:
-        HubRefusedError: The caller may not list the placements.
+        HubRefusedError: The caller may not list the placements, or the hub fails.
     """
     recorded_removals: list[PlacementRemovals] = []
     for family in (family_in(namespace),) if namespace else FAMILIES:

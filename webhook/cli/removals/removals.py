@@ -97,7 +97,9 @@ async def _recorded(client: Client, namespace: str) -> RecordedRemovals:
         home = client.namespace
         try:
             recorded = await all_recorded(client, home)
-        except HubRefusedError:
+        except HubRefusedError as home_error:
+            if home_error.code != FORBIDDEN:
+                raise
             raise UserError(f"{error.message}. With rights in one namespace only, name it: -n NAMESPACE") from error
         complain(f"note: only removals of namespace {home}: {error.message}")
         return recorded

@@ -286,6 +286,29 @@ async def test_removals_without_any_right_name_the_option(call):
     assert "With rights in one namespace only, name it: -n NAMESPACE" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("failing", "words"),
+    [
+        pytest.param("memberclusters", ["-n", "kiosk"], id="members"),
+        pytest.param("namespaces/kiosk/resourceplacements", [], id="default-namespace"),
+    ],
+)
+async def test_a_failing_hub_is_not_reported_as_a_missing_right(call, failing, words):
+    hub, rights = Hub(served), Rights("resourceplacements", "resourcesnapshots", "resourcebindings")
+
+    def read(request):
+        if request.path.endswith(f"/{failing}"):
+            return refusal(500, "InternalError", message="etcdserver: leader changed")
+        return rights.read(request)
+
+    hub.read = read
+    done = await call(hub, "removals", *words)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "etcdserver: leader changed" in done.stderr
+    assert "may not" not in done.stderr
+    assert "rights" not in done.stderr
+
+
 async def test_a_status_without_the_right_to_list_placements_is_an_error(call):
     hub = Hub(served)
     hub.read = Rights("approvalrequests").read
