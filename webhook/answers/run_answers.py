@@ -53,7 +53,8 @@ class UpdateRun(TypedDict):
     """The run that it rolls back, empty if none."""
     canUndo: NotRequired[bool]
     """Whether `harbormaster undo` can roll it back. Only in lists, because it depends on the other runs. If the server
-    does not hold resource snapshots, it assumes that the previous one still exists."""
+    does not hold resource snapshots, or the caller may not list placements, it assumes that the previous one still
+    exists."""
     undoTo: NotRequired[str]
     """Index of the resource snapshot that `harbormaster undo` rolls back to, empty if it refuses. Only in lists."""
     undoRefused: NotRequired[str]

@@ -76,16 +76,21 @@ class HubRuns:
         )  # without that right, analyses are omitted
 
     def runs(self, kinds: Container[Kind]) -> UpdateRunList:
-        """Return the runs of these kinds, the latest first."""
+        """Return the runs of these kinds, the latest first.
+
+        Args:
+            kinds: Kinds that the caller may list. The verdict on an undo depends on resource snapshots only if *kinds*
+                has the kind of the placement.
+        """
         now = self._now()
         runs: list[UpdateRun] = [
-            view for family in FAMILIES if family.run in kinds for view in self._views(family, now)
+            view for family in FAMILIES if family.run in kinds for view in self._views(family, now, kinds)
         ]
         runs += self._upgrades.views() if UPGRADE_RUN in kinds else ()
         runs.sort(key=lambda view: (view["createdAt"] or "", view["name"]), reverse=True)
         return {"items": runs}
 
-    def _views(self, family: Family, now: datetime) -> list[UpdateRun]:
+    def _views(self, family: Family, now: datetime, kinds: Container[Kind]) -> list[UpdateRun]:
         """Return the list items of the runs of a family."""
         known_runs, listed = self._over.get(family.run, {}), list[tuple[UndoRecord, UpdateRun]]()
         requests = self._requests(family.run)
@@ -94,7 +99,8 @@ class HubRuns:
             if record is None or view is None or record.run is not run:
                 record, view = UndoRecord.of(run), run_view(run, now, requests.get(key_of(run), ()))
             listed.append((record, view))
-        views = with_undo(listed, partial(self._retained, family))
+        shows_snapshots = family.placement in kinds and self._cache.holds_whole(family.resource_snapshot)
+        views = with_undo(listed, partial(self._retained, family) if shows_snapshots else _unknown)
         self._over[family.run] = {
             key_of(record.run): (record, view)
             for (record, _), view in zip(listed, views, strict=True)
@@ -102,10 +108,8 @@ class HubRuns:
         }
         return views
 
-    def _retained(self, family: Family, ref: PlacementRef) -> set[int] | None:
-        """Return the indexes of the resource snapshots of a placement, or None if they are not cached."""
-        if not self._cache.holds_whole(family.resource_snapshot):
-            return None
+    def _retained(self, family: Family, ref: PlacementRef) -> set[int]:
+        """Return the indexes of the resource snapshots of a placement."""
         return retained_indices(children(self._cache, family.resource_snapshot, ref))
 
     async def catch_up(self, kinds: Container[Kind]) -> None:
@@ -171,6 +175,10 @@ def with_undo(
         _with_undo(record, view, placements[view["placement"]], indices[_placement(record.run)])
         for record, view in listed
     ]
+
+
+def _unknown(_: PlacementRef) -> None:
+    """Return that the resource snapshots of a placement are unknown."""
 
 
 def _placement(run: JsonObject) -> PlacementRef:

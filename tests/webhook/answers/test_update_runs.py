@@ -95,8 +95,8 @@ def test_a_run_says_whether_undo_would_accept_it(cache):
     """With the words of the command, until resource snapshots and other runs change the answer."""
     runs = HubRuns(cache, lambda: MOMENTS.at("17:40"))
 
-    def listed(name):
-        (view,) = [view for view in runs.runs({STAGED_RUN})["items"] if view["name"] == name]
+    def listed(name, kinds=frozenset({STAGED_RUN, PLACEMENT})):
+        (view,) = [view for view in runs.runs(kinds)["items"] if view["name"] == name]
         return view["canUndo"], view["undoTo"], view["undoRefused"]
 
     def put_run(document, previous, version, **about):
@@ -114,6 +114,7 @@ def test_a_run_says_whether_undo_would_accept_it(cache):
     snapshot = {"metadata": {"name": "web-7-snapshot", "labels": {PARENT_PLACEMENT: "web", RESOURCE_INDEX: "7"}}}
     cache.of_kind(RESOURCE_SNAPSHOT).synced.set()
     assert "snapshot 7, which no longer exists. No snapshots exist" in listed("web-2")[2]
+    assert listed("web-2", {STAGED_RUN}) == (True, "7", ""), "without the right to list placements"
     put(cache, RESOURCE_SNAPSHOT, snapshot)
     assert listed("web-2") == (True, "7", "")
     put_run(MOMENTS.at_twelve(name="web-3"), "7", "3", annotations={ROLLBACK_OF: "web-2"})

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from scorer.api.family import family_in
 from scorer.api.kinds import UPGRADE_RUN
-from webhook.answers.status.hub_status import RUN_KINDS
+from webhook.answers.status.hub_status import RESTRICTED_KINDS
 from webhook.answers.update_runs import unknown_run
 from webhook.answers.upgrade_views import upgrade_ref
 from webhook.endpoints.http.api import Api
@@ -20,7 +20,7 @@ def add_routes(api: Api) -> None:
     answers = api.answers
 
     async def every(request: web.Request) -> web.Response:
-        kinds = await api.readable_kinds(request, RUN_KINDS)
+        kinds = await api.readable_kinds(request, RESTRICTED_KINDS)
         await answers.runs.catch_up(kinds)
         document = answers.runs.runs(kinds)
         return tagged(request, document)

@@ -8,6 +8,7 @@ import pytest
 from scorer.api.family import CLUSTER, NAMESPACED
 from scorer.api.kinds import Kind
 from scorer.api.meta import format_time
+from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX
 from scorer.staged_update.approval.requests import TaskPlace, make_request
 from tests.builders.update_run import Moments
 from tests.webhook.endpoints.asking import assert_problem
@@ -129,6 +130,23 @@ async def test_a_caller_sees_only_the_kinds_that_they_may_list():
     async with serving(authenticator=known, authorizer=known) as port, port.dial(token="t-ann") as connection:
         answer = await connection.get("/v1/runs")
         assert [item["ref"] for item in answer.json["items"]] == ["sur/shop/cart-1"]
+
+
+async def test_resource_snapshots_are_named_only_to_a_caller_who_may_list_placements():
+    known = roster("get /v1/runs", right("list", CLUSTER.run))
+    async with serving(authenticator=known, authorizer=known) as port, port.dial(token="t-ann") as connection:
+        snapshots = port.cache.of_kind(CLUSTER.resource_snapshot)
+        labels = {PARENT_PLACEMENT: "web", RESOURCE_INDEX: "7"}
+        snapshots.put({"metadata": {"name": "web-7-snapshot", "labels": labels, "resourceVersion": "1"}})
+        snapshots.synced.set()
+
+        async def refusal():
+            _, over = (await connection.get("/v1/runs")).json["items"]
+            return over["undoRefused"]
+
+        assert (await refusal()).endswith("so the previous resource snapshot is unknown")
+        known.rights.add(("ann", right("list", CLUSTER.placement)))
+        assert (await refusal()).endswith("so the previous resource snapshot is unknown. Existing snapshots: 7")
 
 
 async def test_a_run_that_the_caller_may_not_get_is_as_if_not_there():
