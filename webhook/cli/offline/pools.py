@@ -46,6 +46,9 @@ def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> Map
         )
         return answer(node_question, view, now).document()
     except InvalidQuestion as error:
+        if error.pointer == "/count" and observed is None and not view.nodes:
+            advice = "give the number of its nodes with --total N"
+            raise UserError(f"the files have no nodes of NodePool {view.name}: {advice}") from error
         raise UserError(error.detail) from error
     except ValueError as error:
         raise UserError(f"--total, --deleting, --not-ready: {error}") from error

@@ -97,6 +97,18 @@ def test_a_question_that_makes_no_sense_is_an_error(files, words, says, capsys):
     assert says in told
 
 
+def test_files_without_nodes_need_their_number(cli, files):
+    """A repository usually has the NodePools only."""
+    (pool,) = (x for x in yaml.safe_load_all(files.read_text(encoding="utf-8")) if x["kind"] == "NodePool")
+    files.write_text(yaml.safe_dump(pool), encoding="utf-8")
+    result = ask(cli, files, "--count", "1", "--now", SATURDAY)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "error: the files have no nodes of NodePool batch: give the number of its nodes with --total N\n",
+    )
+    assert ask(cli, files, "--count", "1", "--total", "40", "--now", SATURDAY).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
