@@ -45,8 +45,11 @@ ABOUT: Final = (
     "\n"
     "`fleetRevision` identifies the state that an answer was computed from: `<fleet>/<step>`, where the step is "
     "the ten-second interval in which ages were measured. A plan is computed for a time of its own, so its revision "
-    "is only `<fleet>`. All replicas with the same members in the same state return the same revision. The `ETag` of "
-    'a response with data is `"<fleetRevision>-<hash>"`, that of `/v1/openapi.json` is `"<hash>"`.'
+    "is only `<fleet>`. All replicas with the same members in the same state return the same revision.\n"
+    "\n"
+    "A GET with `If-None-Match` returns 304 if the `ETag` is still the same. Responses to `/v1/score`, `/v1/filter` "
+    "and `/v1/explain` also have an `ETag`, which starts with the `fleetRevision`, but a POST never returns 304. Every "
+    "other `ETag` is opaque. `continue` is opaque, too, and empty on the last page."
 )
 
 _HEADERS: Final[JsonObject] = {
@@ -56,9 +59,9 @@ _HEADERS: Final[JsonObject] = {
         "example": "0f3d5c1e-6f5b-4b7e-a3a1-9f1c2d3e4f50",
     },
     "ETag": {
-        "description": 'Entity tag of the response, in quotes: `"<fleetRevision>-<hash>"`. For `/v1/openapi.json`, '
-        'which does not depend on the fleet, `"<hash>"`.',
-        "schema": {"type": "string", "pattern": '^"([0-9]+/[0-9]+-)?[0-9a-f]{16}"$'},
+        "description": "Entity tag of the response, in quotes. For `/v1/score`, `/v1/filter` and `/v1/explain`, it "
+        "starts with the `fleetRevision`. Otherwise, it is opaque.",
+        "schema": {"type": "string"},
         "example": '"1785/42-0f3d5c1e6f5b4b7e"',
     },
     "Retry-After": {"description": "Seconds to wait before a retry.", "schema": {"type": "integer", "minimum": 1}},
@@ -168,7 +171,7 @@ _PARAMETERS: Final[JsonObject] = {
     "limit": {
         "name": "limit",
         "in": "query",
-        "description": "Number of items per page. Absent: all.",
+        "description": f"Number of items per page, from 1 to {LONGEST_PAGE}. Absent: all.",
         "schema": {"type": "integer", "minimum": 1, "maximum": LONGEST_PAGE},
     },
     "continue": {

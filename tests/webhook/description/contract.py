@@ -38,8 +38,15 @@ class Contract:
     def check(self, method: str, path: str, answer: Answer) -> None:
         """Fail when *answer* is not as described: status, headers, media type, body."""
         described = self.response(method, path, answer.status)
-        lacking = {name for name in described.get("headers", {}) if name not in answer.headers}
+        headers = described.get("headers", {})
+        lacking = {name for name in headers if name not in answer.headers}
         assert lacking == set(), f"{method} {path} {answer.status}: no {lacking}"
+        for name, header in headers.items():
+            if "$ref" in header:
+                header = self.document["components"]["headers"][header["$ref"].rpartition("/")[2]]
+            schema, text = header["schema"], answer.headers[name]
+            value = int(text) if schema["type"] == "integer" else text
+            self.fits(value, schema, f"{method} {path} {answer.status} {name}")
         content = described.get("content")
         if content is None:
             assert answer.body == b""

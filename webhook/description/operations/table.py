@@ -93,9 +93,9 @@ OPERATIONS: Final = (
         "/v1/score",
         "Placement",
         "Rank clusters for a placement",
-        "Returns eligible clusters by rank, then rejected ones by name, in pages. For the next page, send the "
-        "same request with `continue` from the last response. If the fleet has changed since then, the status is "
-        "410: start again. " + _MANY_ANSWERS,
+        "Returns eligible clusters by rank, then rejected ones by name, in pages of `limit` items, by default 100 "
+        "and at most 500. For the next page, send the same request with `continue` from the last response. If the "
+        "fleet has changed since then, the status is 410: start again. " + _MANY_ANSWERS,
         ScoreAnswer,
         ScoreModel,
         (Problem.NOT_FOUND, Problem.CONTINUE_EXPIRED),
@@ -310,8 +310,9 @@ OPERATIONS: Final = (
         "/v1/gate/reservations/{id}",
         "Gate",
         "Release a reservation",
-        "Only the owner may release a reservation. Release it only after the hub shows the nodes as being "
-        "deleted. Otherwise the gate may grant the same number to another caller before these nodes count.",
+        "Only the owner may release a reservation. Release it when its nodes are ready again, or when the hub shows "
+        "them as being deleted. Otherwise the gate may grant the same number to another caller before these nodes "
+        "count.",
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
         status=204,
     ),
