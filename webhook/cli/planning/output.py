@@ -46,7 +46,8 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     visible = entries if everything else [entry for entry in entries if entry["changed"]]
     upgrades = plan.get("upgrades", ()) if everything else changed_upgrades(plan)
     if not (entries or runs or upgrades):
-        complain("No placements in these files" if everything else "No placements found")
+        missing = "that you may list" if plan.get("hidden") or plan.get("unread") else "found"
+        complain("No placements in these files" if everything else f"No placements {missing}")
         _print_rest(plan)
         return
     _print_fleet(plan["fleet"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.cli.planning.output import rollout_lines
+from webhook.cli.planning.output import print_plan, rollout_lines
 from webhook.cli.planning.run_output import run_lines
 
 STEP = {"step": 1, "update": ["dover"], "bind": [], "remove": [], "waiting": []}
@@ -30,6 +30,23 @@ RUN = {
     "earliestFinish": "2026-03-01T12:00:00Z",
     "assumptions": [],
 }
+
+
+@pytest.mark.parametrize(
+    ("coverage", "text"),
+    [
+        pytest.param({}, "No placements found", id="complete"),
+        pytest.param({"unread": ["clusterresourceplacements"]}, "No placements that you may list", id="unread"),
+        pytest.param(
+            {"hidden": [{"kind": "ResourcePlacement", "namespace": "shop", "name": "web"}]},
+            "No placements that you may list",
+            id="hidden",
+        ),
+    ],
+)
+def test_an_empty_plan_for_an_account_without_rights_does_not_look_complete(capsys, coverage, text):
+    print_plan({"placements": [], **coverage}, everything=False)
+    assert capsys.readouterr().err == f"{text}\n"
 
 
 @pytest.mark.parametrize(("more", "line"), [(1, "for 1 more cluster"), (2, "for 2 more clusters")])
