@@ -36,6 +36,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
         "client-key-data",
     ),
 }
+_IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 _SECRET: Final = frozenset({"token", "password", "client-key-data"})
 _SHOWN: Final = 128
 """Maximum number of characters of a value in a message."""
@@ -83,6 +84,10 @@ class KubeconfigContext:
                 if value is not None and not isinstance(value, str):
                     excerpt = "" if field in _SECRET else f" {str(value)[:_SHOWN]!r}:"
                     raise self.error(member, field, f"{excerpt} must be text; put it in quotes")
+        # Ignoring these would send requests with the rights of the impersonating user, which are usually broader.
+        for impersonation in filter(self.user.get, _IMPERSONATION):
+            reason = " must not be set: impersonation is not supported. Use credentials of the impersonated user"
+            raise self.error("user", impersonation, reason)
         server = self.cluster.get("server")
         if not server:
             raise self.error("cluster", "server", " must be set: the address of the API server")

@@ -203,6 +203,8 @@ def test_a_hub_that_would_not_be_asked_is_refused(cli, tmp_path):
         pytest.param({"proxy-url": 5}, {}, "cluster 'c': proxy-url: '5': must be text", id="proxy"),
         pytest.param({"tls-server-name": 7}, {}, "cluster 'c': tls-server-name: '7': must be text", id="tls-name"),
         pytest.param({}, {"token": "hush\n"}, "user 'u': token: must not contain line breaks", id="token-of-lines"),
+        pytest.param({}, {"as": "jane"}, "user 'u': as: must not be set", id="impersonated-user"),
+        pytest.param({}, {"as-groups": ["team"]}, "user 'u': as-groups: must not be set", id="impersonated-groups"),
         pytest.param({}, {"token": 4711}, "user 'u': token: must be text", id="token-of-digits"),
         pytest.param({}, {"username": "a", "password": 4711}, "user 'u': password: must be text", id="password"),
     ],

@@ -58,7 +58,7 @@ def trusted(login):
         pytest.param({"insecure-skip-tls-verify": True}, {}, id="unchecked"),
         pytest.param({"tls-server-name": "kubernetes", "proxy-url": "http://p:1"}, {}, id="name-and-proxy"),
         pytest.param({"server": "http://127.0.0.1:1"}, {"token": "t"}, id="plain-http"),
-        pytest.param({"disable-compression": True}, {"as": "me"}, id="other-fields"),
+        pytest.param({"disable-compression": True}, {"impersonate": "me", "as-groups": []}, id="other-fields"),
         pytest.param({}, {"client-key": "me.key"}, id="key-without-certificate"),
         pytest.param({}, {"client-certificate": "me.crt", "client-key": "me.key"}, id="certificate-in-files"),
         pytest.param(
