@@ -104,8 +104,9 @@ def test_with_helm_it_is_a_release_with_the_image_of_the_hub(pair: Pair) -> None
     assert "--take-over" in container(pair)["args"]
     pair.join(AUTO)
     assert "--take-over" not in container(pair)["args"], "it is for one start only"
-    shown = pair.leave("--dry-run")
-    assert f"member: Helm release {SYSTEM}/{AGENT} would be removed" in shown
+    shown = pair.run("leave", "--dry-run")
+    assert f"member: Helm release {SYSTEM}/{AGENT} would be removed" in shown.stdout
+    assert shown.stderr == ""
     assert releases(pair)
     pair.leave()
     assert not pair.in_member.find(DEPLOYMENT, AGENT, SYSTEM)

@@ -183,7 +183,7 @@ class RunHistory:
         times = (condition.get("lastTransitionTime"), snapshot["metadata"].get("creationTimestamp"))
         time = max(_times(times), default=self._now())
         trigger = DecisionTrigger(
-            _RECORDED, (snapshot["metadata"]["name"],), "recorded before harbormaster started to watch"
+            _RECORDED, (snapshot["metadata"]["name"],), "unknown: the decision was made before this process started"
         )
         past = self._past(ref)
         past.runs.append(self._read(snapshot, time, trigger, None))

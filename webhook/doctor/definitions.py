@@ -40,7 +40,9 @@ def judge_definitions(definitions: Iterable[JsonObject]) -> Finding:
     present = sum(name in by_name for name in desired)
     without = [name for name in sorted(NOT_NEEDED) if name not in by_name]
     well = f"{present} are installed, with all fields that this release needs"
-    return judged(CHECK, problems, well + (f"; missing: {listed(without)}" if without else ""), ADVICE)
+    return judged(
+        CHECK, problems, well + (f". Not installed, and not required: {listed(without)}" if without else ""), ADVICE
+    )
 
 
 def problems_of(name: str, stored_definition: JsonObject | None, desired: JsonObject) -> Iterator[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.names import member_namespace
 from scorer.api.unstructured.documents import is_deleting
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.membership.identity import HubMember
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.member.membership.controller import has_left
@@ -165,35 +166,42 @@ class Leave:
         Returns:
             Whether it was uninstalled, or with *dry_run*, would be.
         """
-        space = self._options.namespace
-        agent = await find_agent(cluster, space)
-        if agent is None or self._helm is None or not is_from_join(agent):
+        agent = await find_agent(cluster, self._options.namespace)
+        if self._helm is None or agent is None or not _is_release_of_join(agent):
             return False
-        key = Key(release_of(agent), space)
-        if not RELEASE_NAME.fullmatch(key.name):
-            return False
+        key = Key(release_of(agent), self._options.namespace)
         if not dry_run:
             await self._helm.run(["uninstall", key.name])
         self._report(format_release(cluster, key, WriteOutcome.REMOVED, dry_run=dry_run))
         return True
 
-    async def follow_up(self) -> list[str]:
-        """Return the remaining steps for the caller, one per line. Raises `JoinError`."""
+    async def follow_up(self, *, dry_run: bool) -> list[str]:
+        """Return the remaining steps for the caller, one per line. Raises `JoinError`.
+
+        Args:
+            dry_run: Nothing was removed: omit the steps that removing it makes unnecessary.
+        """
         options, cluster = self._options, self._cluster
         if cluster is None:
             return ["nothing was removed from the member itself. To clean up there, add --member-context"]
         remarks = []
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
-        if record is not None and record.get("data"):
+        if not dry_run and record is not None and record.get("data"):
             remarks.append(
                 f"{cluster}: the agent has not released the cluster: AppliedWorks there keep their finalizers, and "
                 "another hub needs --take-over"
             )
         agent = await find_agent(cluster, options.namespace)
-        if agent is not None:
+        would_be_removed = dry_run and self._helm is not None and agent is not None and _is_release_of_join(agent)
+        if agent is not None and not would_be_removed:
             name, release = agent["metadata"]["name"], release_of(agent)
             place = f"Deployment {options.namespace}/{name}"
             command = ["helm", "uninstall", release] if release else ["kubectl", "delete", "deployment", name]
             target = ["--namespace", options.namespace, "--kube-context" if release else "--context", cluster.context]
             remarks.append(f"{cluster}: {place} remains. To remove it: {shlex.join([*command, *target])}")
         return remarks
+
+
+def _is_release_of_join(agent: JsonObject) -> bool:
+    """Return whether an agent belongs to a Helm release that ``join`` has installed."""
+    return is_from_join(agent) and RELEASE_NAME.fullmatch(release_of(agent)) is not None

@@ -37,7 +37,9 @@ def test_what_members_and_karpenter_have_may_be_missing(stored):
     del stored["nodepools.karpenter.sh"], stored["appliedworks.placement.kubernetes-fleet.io"]
     finding = judge_definitions(stored.values())
     assert finding.state is State.OK
-    assert finding.found.endswith("; missing: appliedworks.placement.kubernetes-fleet.io, nodepools.karpenter.sh")
+    assert finding.found.endswith(
+        ". Not installed, and not required: appliedworks.placement.kubernetes-fleet.io, nodepools.karpenter.sh"
+    )
 
 
 def lose(stored):

@@ -93,7 +93,7 @@ async def _leave(leave: "Leave", name: str, *, dry_run: bool, seconds: float) ->
     if not was_registered and not cleared:
         click.echo(f"member {name} not found, and nothing of it remains: no changes made")
         return 0
-    for remark in await leave.follow_up():
+    for remark in await leave.follow_up(dry_run=dry_run):
         complain(remark)
     if not dry_run:
         click.echo(f"{name} has left")

@@ -105,7 +105,8 @@ class HubOptions:
         except UserError as error:
             if self:
                 raise
-            raise UserError([*error.lines[:-1], f"{error.lines[-1]}, or name another hub: --kubeconfig FILE"]) from None
+            option = _option_of_kubectl(environment)
+            raise UserError([*error.lines[:-1], f"{error.lines[-1]}, or name another hub: {option}"]) from None
         if not self and (other := _another_of_kubectl(environment, connection)):
             complain(f"using {connection}, the hub of harbormaster up. For {other}: --context {other.context}")
         return connection
@@ -153,13 +154,24 @@ def _another_of_up(environment: Mapping[str, str], connection: HubConnection) ->
 
 def _another_of_kubectl(environment: Mapping[str, str], connection: HubConnection) -> HubConnection | None:
     """Return the hub that kubectl would use, or None if it is *connection* or its kubeconfig is unusable."""
+    other = _hub_of_kubectl(environment)
+    return other if other and other.server != connection.server else None
+
+
+def _option_of_kubectl(environment: Mapping[str, str]) -> str:
+    """Return the option that selects the hub of kubectl or, if its kubeconfig is unusable, a placeholder."""
+    hub = _hub_of_kubectl(environment)
+    return f"--context {hub.context}" if hub and hub.context else "--kubeconfig FILE"
+
+
+def _hub_of_kubectl(environment: Mapping[str, str]) -> HubConnection | None:
+    """Return the hub that kubectl would use, or None if its kubeconfig is missing or unusable."""
     if not any(file.exists() for file in files_of_kubectl(environment)):
         return None
     try:
-        other = find_kubeconfig(None, None, environment)
+        return find_kubeconfig(None, None, environment)
     except UserError:
         return None
-    return other if other.server != connection.server else None
 
 
 def _data_folder_hub(file: Path, advice: str) -> HubConnection:

@@ -157,7 +157,7 @@ class TestOtherHubs:
         monkeypatch.delenv("HARBORMASTER_DATA")
         result = cli("tree", "crp/web")
         assert result.exit_code == 1
-        assert result.stderr.endswith("Start a hub with: harbormaster up, or name another hub: --kubeconfig FILE\n")
+        assert result.stderr.endswith("Start a hub with: harbormaster up, or name another hub: --context here\n")
 
     @pytest.mark.parametrize(
         ("words", "mistake"),
