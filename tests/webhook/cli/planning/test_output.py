@@ -3,6 +3,7 @@
 import pytest
 
 from webhook.cli.planning.output import print_plan, rollout_lines
+from webhook.cli.planning.report import PlanReport
 from webhook.cli.planning.run_output import run_lines
 
 STEP = {"step": 1, "update": ["dover"], "bind": [], "remove": [], "waiting": []}
@@ -47,6 +48,14 @@ RUN = {
 def test_an_empty_plan_for_an_account_without_rights_does_not_look_complete(capsys, coverage, text):
     print_plan({"placements": [], **coverage}, everything=False)
     assert capsys.readouterr().err == f"{text}\n"
+
+
+def test_a_plan_that_leaves_out_a_change_is_an_error(capsys):
+    left_out = {"kind": "ResourcePlacement", "namespace": "shop", "name": "web"}
+    document = {"admission": [], "placements": [], "hidden": [left_out], "complete": False}
+    assert PlanReport("json", {}).show(document, [], everything=False) == 1
+    reason = "left out because you may not list its kind or its snapshots: ResourcePlacement shop/web"
+    assert capsys.readouterr().err == f"error: the plan is not complete: {reason}\n"
 
 
 @pytest.mark.parametrize(("more", "line"), [(1, "for 1 more cluster"), (2, "for 2 more clusters")])
