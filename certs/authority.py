@@ -111,10 +111,10 @@ class Authority:
 
     @classmethod
     def load(cls, certificate_pem: bytes, key_pem: bytes) -> Self:
-        """Read a stored authority, ours or one that the operator provides: P-256 to P-521, or RSA.
+        """Read a stored authority, either ours or the operator's: P-256, P-384, P-521, or RSA of at least 2048 bits.
 
         Raises:
-            ValueError: The two are not an authority with its key. The message gives the reason.
+            ValueError: The certificate and the key are not a usable authority. The message gives the reason.
         """
         try:
             certificate = x509.load_pem_x509_certificate(certificate_pem)

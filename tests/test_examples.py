@@ -506,7 +506,7 @@ def test_budgets_are_those_of_seed_002(name):
     [
         pytest.param(
             "weekend-as-published",
-            "spec.disruption.budgets[1]: allows nothing and has no schedule: the pool never opens, and "
+            "spec.disruption.budgets[1]: allows nothing and has no schedule: no disruption is ever allowed, and "
             "budgets[0] never matters",
             "weekend-corrected",
             id="weekend",

@@ -276,7 +276,8 @@ def _lint_zero(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[tu
             reason = "has no schedule" if zero.schedule is None else "has a window that never closes"
             matter = "never matters" if len(moot) == 1 else "never matter"
             message = (
-                f"allows nothing and {reason}: the pool never opens{_for(zero.reasons)}, and {_names(moot)} {matter}"
+                f"allows nothing and {reason}: no disruption is ever allowed{_for(zero.reasons)}, "
+                f"and {_names(moot)} {matter}"
             )
             fix = _give_way(budgets, zero, moot)
             yield (
@@ -312,7 +313,7 @@ def _lint_zeros(live: Sequence[_Known]) -> Iterator[Lint]:
     )
     if closed:
         names = _names([budget for budget in zeros if budget.reasons & closed])
-        message = f"the pool never opens{_for(closed)}: {names} allow nothing and leave no gap between them"
+        message = f"no disruption is ever allowed{_for(closed)}: {names} allow nothing and leave no gap between them"
         yield Lint("K-39", (), message, _sort_reasons(closed))
 
 

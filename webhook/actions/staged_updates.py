@@ -192,7 +192,7 @@ def _stage_words(stage: str) -> list[str]:
 
 
 def _next_stage(run: JsonObject, wait: RunWait) -> JsonObject:
-    """Return the stage that an approval opens: its own if the approval precedes it, else the following one."""
+    """Return the stage that an approval opens: its own if the approval precedes it, else the next, empty if none."""
     stages = stages_of(run)
     for number, stage in enumerate(stages):
         if stage_name(stage) == wait.stage:

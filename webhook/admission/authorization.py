@@ -218,7 +218,10 @@ _DELETES: Final = frozenset({OverrideType.DELETE.value})
 
 
 def _rules(document: JsonObject, *path: str) -> list[JsonObject]:
-    """Return the rules of an override, each with its type. The schema refuses a type that is not a string."""
+    """Return the rules of an override without nulls.
+
+    A missing type counts as JSONPatch. So does one that is not a string, which the schema refuses.
+    """
     rules = (without_nulls(rule) for rule in dicts_at(document, *path, "policy", "overrideRules"))
     return [{**rule, "overrideType": text_at(rule, "overrideType") or OverrideType.JSON_PATCH.value} for rule in rules]
 

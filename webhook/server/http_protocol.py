@@ -237,7 +237,7 @@ class _Protocol(RequestHandler):
         return posts.fast_path.answer_synchronously(post.called, self, body)
 
     def _is_waiting(self) -> bool:
-        """Return whether the library waits for a message and the connection remains open."""
+        """Return whether the library is waiting for a message on an open, writable connection."""
         waits = self._request_count == 0 or (self._waiter is not None and not self._waiter.done())
         return waits and not (self._close or self._force_close or self._paused)
 

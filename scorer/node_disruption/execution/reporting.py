@@ -177,7 +177,7 @@ def describe(command: Command) -> str:
     message = f"{command.method} ({command.reason}): {command.decided} {_name_list(command.nodes)}"
     if command.replacements:
         pools = ", ".join(sorted({replacement.pool for replacement in command.replacements}))
-        message += f" by {format_count(len(command.replacements), 'new node')} of NodePool {pools}"
+        message += f" with {format_count(len(command.replacements), 'new node')} of NodePool {pools}"
     return f"{message}, which saves {command.savings:.4g} per hour" if command.savings > 0 else message
 
 

@@ -112,7 +112,8 @@ def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | 
         if missing_types:
             types = ", ".join(sorted(missing_types))
             return ValidationFailure(
-                ValidationFailureReason.SCHEDULING, f"the new node can no longer be of the planned types: {types}"
+                ValidationFailureReason.SCHEDULING,
+                f"these planned instance types are no longer possible for the new node: {types}",
             )
     return None
 

@@ -52,7 +52,7 @@ class DeletionJudgement:
 
 
 def placement_item(placement: JsonObject) -> RemovalItem:
-    """Return the item that confirms the deletion of a placement."""
+    """Return the item for the deletion of a placement. Its digest confirms that deletion."""
     group, kind = group_kind(placement)
     identity = group, kind, namespace_of(placement), name_of(placement)
     return RemovalItem(RemovalEffect.PLACEMENT, identity, uid_of(placement))

@@ -380,7 +380,7 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
         pytest.param(
             make_node_pool(budgets=[{"nodes": "50%", "schedule": "0 0 * * 6", "duration": "48h"}, {"nodes": "0"}]),
             "spec.disruption.budgets[1]",
-            "the pool never opens, and budgets[0] never matters",
+            "no disruption is ever allowed, and budgets[0] never matters",
             id="seed-002-weekend-only",
         ),
         pytest.param(
@@ -397,7 +397,7 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
         pytest.param(
             make_node_pool(budgets=[{"nodes": "00%", "reasons": ["Empty", "Drifted"]}, {"reasons": ["Drifted"]}]),
             "spec.disruption.budgets[0]",
-            "the pool never opens for Empty, Drifted, and budgets[1] never matters",
+            "no disruption is ever allowed for Empty, Drifted, and budgets[1] never matters",
             id="zero-for-the-same-reasons",
         ),
         pytest.param(
@@ -466,7 +466,7 @@ STEPS = [
         pytest.param(
             WEEKEND,
             [
-                "spec.disruption.budgets[1]: allows nothing and has no schedule: the pool never opens, and "
+                "spec.disruption.budgets[1]: allows nothing and has no schedule: no disruption is ever allowed, and "
                 "budgets[0] never matters",
                 'spec.disruption.budgets: write [{nodes: "50%"}, {nodes: "0", schedule: "0 0 * * 1", duration: 120h}]',
             ],
@@ -501,7 +501,7 @@ STEPS = [
         pytest.param(
             [{"nodes": "50%", "schedule": "0 9 * * 1-5", "duration": "8h"}, {"nodes": "0"}],
             [
-                "spec.disruption.budgets[1]: allows nothing and has no schedule: the pool never opens, and "
+                "spec.disruption.budgets[1]: allows nothing and has no schedule: no disruption is ever allowed, and "
                 "budgets[0] never matters",
                 "spec.disruption.budgets: harbormaster lint -f FILE prints the corrected budgets",
             ],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webhook.processes.agent import AgentOptions
     from webhook.settings.agent import AgentSettings
 
-HELP = """Run the agent of a member cluster: join the fleet, report, and apply what the hub sends.
+HELP = """Run the agent of a member cluster: report to the hub, and apply the content placed on the member.
 
 The agent runs in the member and uses two API servers. On the hub, it has the rights that the hub grants to
 `spec.identity` of the MemberCluster, only in the namespace fleet-member-NAME. In the member, it needs read access to

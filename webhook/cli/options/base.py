@@ -145,7 +145,7 @@ repository_option = grouped(
         callback=lambda _context, _parameter, value: None if value is None else UnknownKinds(value),
         metavar="skip|fail",
         help="Skip objects of unknown kinds with a note, or fail.  "
-        "[default: skip, but a file of -f must contain an object of a known kind]",
+        "[default: skip, but fail if a file given with -f has only objects of unknown kinds]",
     ),
     click.option(
         "--render/--no-render",

@@ -244,8 +244,8 @@ def hub_options(command: _Command) -> _Command:
         click.option(
             "--server",
             metavar="URL",
-            help="URL of `harbormaster up`. For plan, render, explain, status, gate and budgets also that of `serve`.  "
-            "[env: HARBORMASTER_SERVER]",
+            help="URL of `harbormaster up`. plan, render, explain, status, gate and budgets also accept that of "
+            "`serve`.  [env: HARBORMASTER_SERVER]",
         ),
         click.option(
             "--token-file",

@@ -35,9 +35,9 @@ from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
 from webhook.settings.upgraders import SIMULATED
 
 BEHAVIOUR: Final = OURS + "simulate-upgrade"
-"""Annotation of a MemberCluster with the outcome of its simulated upgrades.
+"""Annotation of a MemberCluster that selects the outcome of its simulated upgrades.
 
-One of ``fail``, ``hang``, ``reject`` and ``busy``. Without it, upgrades succeed.
+One of ``fail``, ``hang``, ``reject`` (final) and ``busy`` (rejected, but retried). Without it, upgrades succeed.
 """
 DEFAULT_DURATION: Final = timedelta(seconds=30)
 FIRST_VERSION: Final = "1.30.4"

@@ -148,11 +148,12 @@ OPERATIONS: Final = (
         "/v1/render",
         "Placement",
         "Render the objects of placements",
-        "Returns the objects of every placement on its clusters, as the loop would write them after simulated "
-        "changes: with overrides and their variables applied, unwrapped from envelopes. Each object has its "
-        "difference from the present one. Clusters with equal objects are one group. Values of Secrets are hidden. "
-        "Admission first evaluates each change as a write of the caller. Changes that it would refuse are left out. "
-        "Without changes, the response has the pending effects of the current state.",
+        "Returns the objects of each placement that simulated changes would change on its clusters, as the reconcile "
+        "loop would write them to Works: unwrapped from envelopes, with overrides and their variables applied. Each "
+        "object includes the difference from its current version. With `unchanged: true`, unchanged objects are "
+        "included. Clusters with equal objects are grouped. Values of Secrets are hidden. Admission first evaluates "
+        "each change as a write of the caller, and changes that it would refuse are left out. Without changes, the "
+        "response contains the pending effects of the current state.",
         RenderAnswer,
         RenderModel,
         (Problem.DEADLINE_EXCEEDED,),

@@ -281,7 +281,7 @@ class Shards(LeaseClient):
         return {name: roll[name] for name, (_, since) in self._sightings.items() if now < self._end_of(since)}
 
     def _end_of(self, since: float) -> float:
-        """Return when the others consider a replica dead whose beat is unchanged since *since*."""
+        """Return when another replica counts as dead if its beat has not changed since *since*."""
         # One sum for both comparisons. A difference may round to the other side, and this replica would then wake at
         # the expiry of another one, find it still alive, and sleep for a whole pause.
         return since + self._times.lease

@@ -339,11 +339,17 @@ def _differing(comparison: DriftComparison) -> str:
 
 def _not_repeated(item: Manifest, run: JobRun) -> ManifestResult:
     """Return the result of a Job that does not exist and is not created, because it has run or may have."""
-    again = f"To run it again, annotate it on the hub with {RUN_AGAIN}: {run.manifest}"
+    again = (
+        f"To run it again, set the annotation {RUN_AGAIN}={run.manifest} on the Job on the hub. If it is already set "
+        "to this value, remove it first"
+    )
     if run.uid:
         message = f"the Job was created with uid {run.uid} and has been deleted. {again}"
         return manifest_result(item, ManifestReason.APPLIED, message, availability=availability(item.document))
-    message = f"the agent was interrupted while it created the Job, which may or may not have run. {again}"
+    message = (
+        "it is unknown whether the Job has run: the agent was interrupted while it created the Job, or an earlier "
+        f"release did not record the run. {again}"
+    )
     return manifest_result(item, ManifestReason.JOB_RUN_UNKNOWN, message)
 
 

@@ -352,7 +352,10 @@ def _fits_labels(term: JsonObject, labels: Mapping[str, str]) -> bool:
 
 
 def _labels_on_hub(named: JsonObject, context: Context) -> Mapping[str, str] | None:
-    """Return the labels on the hub of the object of *named*, None if it is namespaced, unknown or does not exist."""
+    """Return the labels that the object of *named* has on the hub.
+
+    None: unknown. The object is namespaced, does not exist or cannot be read, or its kind is unknown.
+    """
     kind = context.kinds.find(text_at(named, "group"), text_at(named, "kind"))
     if kind is None or kind.namespaced:
         return None

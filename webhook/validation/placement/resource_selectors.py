@@ -109,7 +109,7 @@ def warn_about_definitions(term: ResourceSelectorTerm, at: FieldPath) -> Iterato
 def validate_namespace_with_selectors(
     terms: Sequence[ResourceSelectorTerm], positions: Sequence[int]
 ) -> Iterator[FieldError]:
-    """A ``NamespaceWithResourceSelectors`` term is the only Namespace term, and has a name (P-11 to P-13)."""
+    """A ``NamespaceWithResourceSelectors`` term is the only Namespace term, and selects by name (P-11 to P-13)."""
     for i in positions:
         at = SELECTORS / i
         message = "NamespaceWithResourceSelectors must select one namespace by name"

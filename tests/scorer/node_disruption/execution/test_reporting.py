@@ -132,4 +132,4 @@ def test_what_holds_a_node_is_told_with_what_it_is_wanted_for():
 def test_a_replacement_is_counted_with_its_noun():
     documents = [make_pool_of(), make_worker("a", conditions=drifted()), make_pod("web", "a", needs={"cpu": "3"})]
     command = decide(make_cluster(*documents), make_catalog({"large": 1.0}), NOW).command
-    assert "replace a by 1 new node of NodePool general" in describe(command)
+    assert "replace a with 1 new node of NodePool general" in describe(command)

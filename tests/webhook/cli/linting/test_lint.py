@@ -55,7 +55,7 @@ def test_a_finding_has_file_line_column_rule_and_field(cli, tmp_path):
 def test_corrected_budgets_can_be_pasted(cli, tmp_path):
     result = cli("lint", "-f", write(tmp_path / "a.yaml", pool()))
     first, rest = result.stdout.split("  corrected:\n")
-    assert "the pool never opens" in first
+    assert "no disruption is ever allowed" in first
     block = rest[: rest.rindex("1 object")]
     assert yaml.safe_load(block) == {"budgets": CORRECTED}
     assert lint_budgets([Budget.read(document) for document in CORRECTED]) == ()
@@ -89,7 +89,7 @@ def test_json_has_the_same_in_members(cli, tmp_path):
     answer = json.loads(cli("lint", "-f", file, "-o", "json").stdout)
     (item,) = answer.pop("items")
     assert answer == {"objects": 1, "errors": 0, "warnings": 1}
-    assert "never opens" in item.pop("message")
+    assert "no disruption is ever allowed" in item.pop("message")
     assert item == {
         "file": file,
         "document": 1,

@@ -148,8 +148,10 @@ async def test_an_agent_that_was_killed_while_it_created_a_job_reports_the_run_a
         await cluster.reconcile()
     assert await cluster.reasons() == ["Applied", "JobRunUnknown"]
     assert await cluster.message(1) == (
-        "the agent was interrupted while it created the Job, which may or may not have run. To run it again, "
-        f"annotate it on the hub with {RUN_AGAIN}: {job_hash(job())}"
+        "it is unknown whether the Job has run: the agent was interrupted while it created the Job, or an earlier "
+        "release did not record the run. To run it again, "
+        f"set the annotation {RUN_AGAIN}={job_hash(job())} on the Job on the hub. If it is already set to this value, "
+        "remove it first"
     )
     await cluster.place(namespace(), again(job()))
     await cluster.reconcile()
