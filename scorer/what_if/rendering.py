@@ -112,7 +112,11 @@ def run_contents(state: HubState, run: JsonObject) -> Contents:
     """
     place = namespace_of(run), text_at(run, "spec", "placementName")
     placements = (item for item in state.placements if (namespace_of(item), name_of(item)) == place)
-    return {identity_of(placement): _Renderer(state).of_run(placement, run) for placement in placements}
+    renderer = _Renderer(state)
+    return {
+        identity_of(placement): replace(renderer.of_run(placement, run), overrides=renderer.take_applied())
+        for placement in placements
+    }
 
 
 def with_kept_objects(before: Contents, after: Contents, hub: Changed) -> Contents:

@@ -179,10 +179,14 @@ def outside(
         if ref.namespace != namespace:
             yield _elsewhere(f"/placements/{at}", ref.kind, quote(ref.name), ref.namespace, namespace)
     if isinstance(body, RenderModel):
-        return
-    for at, run in enumerate(body.runs or ()):
+        runs = {"/run": body.run} if body.run else {}
+    else:
+        runs = {f"/runs/{at}": run for at, run in enumerate(body.runs or ())}
+    for pointer, run in runs.items():
         if run.namespace != namespace:
-            yield _elsewhere(f"/runs/{at}", "staged update run", quote(run.name), run.namespace, namespace)
+            yield _elsewhere(pointer, "staged update run", quote(run.name), run.namespace, namespace)
+    if isinstance(body, RenderModel):
+        return
     for at, cluster in enumerate(body.drained):
         detail = f"member cluster {quote(cluster)} must not be drained: that evicts placements of all namespaces"
         yield Mistake(f"/drained/{at}", "invalid", detail)

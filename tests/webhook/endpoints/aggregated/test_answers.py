@@ -285,7 +285,15 @@ async def test_a_plan_about_anything_else_is_refused_and_names_it(serve, body, n
         assert answer.json["errors"][0]["detail"] == answer.json["message"].partition(": ")[2]
 
 
-@pytest.mark.parametrize(("body", "named"), [each for each in FOREIGN if each.id not in {"run", "drained"}])
+RENDERED_RUNS = [
+    pytest.param({"run": {"name": "r"}}, 'staged update run "r" has no namespace', id="its-run"),
+    pytest.param({"run": {"name": "r", "namespace": "dock"}}, '"r" is in namespace "dock"', id="run-elsewhere"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "named"), [*(each for each in FOREIGN if each.id not in {"run", "drained"}), *RENDERED_RUNS]
+)
 async def test_a_rendering_of_anything_else_is_refused_and_names_it(serve, body, named):
     async with serve(Team("shop", "dock", "")) as ask:
         answer = await ask("renderings", **body)
