@@ -24,7 +24,7 @@ from scorer.api.values.quoting import format_count
 from scorer.membership.heartbeats import agents_of
 from scorer.membership.identity import REMOVE_APPLIED_WORK
 from scorer.membership.joined import missing_for_joining, orphan_report
-from scorer.rollout.confirmation.policy import DATA_KINDS, RemovalPolicy
+from scorer.rollout.confirmation.policy import DATA_KINDS, DEFAULT_KINDS, RemovalPolicy, parse_kind_patterns
 from scorer.rollout.removal.marks import REMOVED
 from webhook.doctor.finding import Finding, State, judged
 
@@ -91,7 +91,11 @@ def judge_confirmation(policy: RemovalPolicy) -> Finding:
     if policy.is_off:
         return Finding(CONFIRMATION, State.OK, "off: all removals of content proceed without confirmation")
     modes = ", ".join(f"{effect.replace('_', ' ')} {mode}" for effect, mode in policy.modes.items())
-    kinds = ", ".join([*DATA_KINDS, *map(str, policy.kinds)])
+    defaults = frozenset(parse_kind_patterns(DEFAULT_KINDS))  # only counted: their list would fill a screen
+    has_defaults = defaults <= frozenset(policy.kinds)
+    kinds = ", ".join([*DATA_KINDS, *(str(kind) for kind in policy.kinds if not has_defaults or kind not in defaults)])
+    if has_defaults:
+        kinds += f" and the {len(defaults)} defaults of removalConfirmationKinds"
     exempt = f". Namespaces labeled {'='.join(policy.exempt)} are exempt" if policy.exempt else ""
     return Finding(CONFIRMATION, State.OK, f"{modes}{exempt}. Kinds that hold data: {kinds}")
 

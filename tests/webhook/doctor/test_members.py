@@ -5,7 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.meta import format_time
-from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy, parse_kind_patterns
+from scorer.rollout.confirmation.policy import (
+    DEFAULT_KINDS,
+    NO_CONFIRMATION,
+    RemovalPolicy,
+    parse_kind_patterns,
+)
 from webhook.doctor.finding import State
 from webhook.doctor.members import (
     judge_applied_works,
@@ -138,3 +143,9 @@ def test_the_kinds_that_need_confirmation_are_listed():
     assert "Namespaces labeled team=ci are exempt" in finding.found
     assert finding.found.endswith("StatefulSet.apps, Kafka.kafka.strimzi.io")
     assert judge_confirmation(NO_CONFIRMATION).found.startswith("off: ")
+
+
+def test_the_default_kinds_that_need_confirmation_are_counted():
+    finding = judge_confirmation(RemovalPolicy(kinds=parse_kind_patterns([*DEFAULT_KINDS, "Boat.example.com"])))
+    default = f"StatefulSet.apps, Boat.example.com and the {len(DEFAULT_KINDS)} defaults of removalConfirmationKinds"
+    assert finding.found.endswith(default)
