@@ -99,7 +99,7 @@ def requested_scope(body: RenderModel) -> RenderScope:
 
 
 def requested_runs(body: PlanModel) -> list[ObjectKey] | None:
-    """Return the staged update runs to which the request limits the answer. None: all unfinished ones."""
+    """Return the staged update runs to which the request limits the answer. None: unset, all unfinished ones."""
     if body.runs is None:
         return None
     return [ObjectKey(*family_in(ref.namespace).run.group_kind, ref.name, ref.namespace) for ref in body.runs]
