@@ -105,7 +105,7 @@ def _in_utc_too(instant: datetime) -> datetime:
         try:
             instant.astimezone(UTC)
         except OverflowError as error:
-            raise ValueError("lies outside of the years 1 to 9999") from error
+            raise ValueError("lies outside the years 1 to 9999 in UTC") from error
     return instant if instant.utcoffset() else instant.replace(tzinfo=UTC)
 
 

@@ -201,7 +201,7 @@ class _Case:
             case _ if opening.searched_until is not None:
                 return f"{message}{disruptions}. No opening was found until {format_time(opening.searched_until)}"
             case _:
-                return f"{message}{disruptions}. Nothing changes until the budgets or the nodes of the pool change"
+                return f"{message}{disruptions}. This remains so until the budgets or the nodes of the pool change"
 
     def _budgets_text(self, positions: Sequence[int]) -> str:
         """Return a description of budgets, or of the pool without any."""

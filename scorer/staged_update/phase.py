@@ -65,7 +65,7 @@ OVER: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.SUCCEEDED})
 
 
 class RunWaitKind(StrEnum):
-    """Kind of wait of a run."""
+    """What a run waits for."""
 
     STATE = "State"
     """A user must set ``spec.state`` to Run."""

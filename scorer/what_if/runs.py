@@ -422,8 +422,8 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
     if text_at(spec, "resourceSnapshotIndex") or status(status_of(run), INITIALIZED):
         return facts, ()
     latest = latest_group(groups)
-    rest = f"; all others as in resource snapshot {latest.name}" if latest else ""
-    note = f"what is placed is selected from the known objects{rest}"
+    rest = f"; all others are taken from resource snapshot {latest.name}" if latest else ""
+    note = f"the placement selects from the objects that the plan knows{rest}"
     return replace(facts, selection=select_content(placement, groups, hub)), (note,)
 
 

@@ -124,7 +124,7 @@ def parse_windows(text: str) -> tuple[str, ...]:
         raise ValueError(f"names {len(names)} windows, must name at most {MOST_NAMED}")
     for name in names:
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME_PATTERN, name, re.ASCII):
-            raise ValueError(f"{name[:64]!r} is not the name of a window")
+            raise ValueError(f"{name[:64]!r} is not a valid name of a window")
     return names
 
 

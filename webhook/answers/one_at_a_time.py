@@ -36,9 +36,9 @@ class OneAtATime:
             PlannerBusyError: Too many are waiting, or they take too long.
         """
         if (count := self._waiting.total()) >= MOST_WAITING:
-            raise PlannerBusyError(f"{count} other plans are waiting already")
+            raise PlannerBusyError(f"{count} other plans are already waiting")
         if caller and self._waiting[caller] >= MOST_OF_ONE:
-            raise PlannerBusyError(f"{self._waiting[caller]} plans of {caller} are waiting already")
+            raise PlannerBusyError(f"{self._waiting[caller]} plans of {caller} are already waiting")
         self._waiting[caller] += 1
         try:
             async with asyncio.timeout(QUEUE_TIMEOUT_SECONDS):

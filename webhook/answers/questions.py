@@ -1,4 +1,4 @@
-"""Questions about a fleet, the answers, and the protocol of the code that answers."""
+"""Questions about a fleet, their answers, and the interface of the engine that answers them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

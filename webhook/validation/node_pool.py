@@ -386,7 +386,7 @@ def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Findin
         yield FieldError(at / "values", Cause.REQUIRED, "must not be empty when operator is In", "K-07")
         return
     if least_values is not None and len(values) < least_values:
-        yield invalid(at / "minValues", least_values, f"must not exceed the number of values, {len(values)}", "K-10")
+        yield invalid(at / "minValues", least_values, f"must not exceed the number of values ({len(values)})", "K-10")
     if requirement.key != CAPACITY_TYPE:
         return
     unknown = [value for value in values if value not in CAPACITY_TYPES]
@@ -394,7 +394,7 @@ def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Findin
     if not known_count:
         yield not_supported(at / "values", unknown[0], CAPACITY_TYPES, "K-11")
     elif least_values is not None and known_count < least_values <= len(values):
-        message = f"must not exceed the number of known capacity types in values, {known_count}"
+        message = f"must not exceed the number of known capacity types in values ({known_count})"
         yield invalid(at / "minValues", least_values, message, "K-11")
     elif unknown:
         words = ", ".join(CAPACITY_TYPES)

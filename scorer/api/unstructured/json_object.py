@@ -97,7 +97,7 @@ def parse_time(text: str) -> datetime:
     try:
         return instant.astimezone(UTC)
     except OverflowError as error:
-        raise ValueError(f"{text!r} lies outside of the years 1 to 9999") from error
+        raise ValueError(f"{text!r} lies outside the years 1 to 9999 in UTC") from error
 
 
 def read_instant(text: object) -> datetime | None:

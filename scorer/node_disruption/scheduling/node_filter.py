@@ -152,7 +152,7 @@ class ClusterCapacity:
         return self._domains.choices(pod, node, requirements, new)
 
     def follow(self, pods: Iterable[Pod]) -> None:
-        """Count pods on new nodes for the constraints of *pods*. Call it before the first `record`."""
+        """Count pods on new nodes for the constraints of *pods* from now on. Call this before the first `record`."""
         self._domains.follow(pods)
 
     def record(self, pod: Pod, node: NewNode) -> None:

@@ -27,10 +27,10 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def parse_inventory_annotation(text: str) -> Inventory:
-    """Parse the annotation of a MemberCluster.
+    """Parse the inventory annotation of a MemberCluster.
 
     Raises:
-        ValueError: *text* is too long, not JSON, or of another shape.
+        ValueError: *text* is too long, is not JSON, or has the wrong shape.
     """
     return inventory_of(_parse(text))
 

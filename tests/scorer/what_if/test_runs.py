@@ -97,7 +97,7 @@ class TestANewRun:
         assert found["assumptions"] == [
             "the update of a cluster is assumed to take no time",
             "an approval is assumed to be given when it is requested",
-            "what is placed is selected from the known objects",
+            "the placement selects from the objects that the plan knows",
         ]
 
     def test_a_run_of_a_namespace_has_its_placement_and_strategy_there(self):
@@ -225,7 +225,7 @@ class TestTheNextRun:
     def test_objects_that_are_not_given_are_as_in_the_latest_snapshot(self):
         found = entry(replace(rolled_out(hub()), runs=[run("r2")], content=tuple))
         assert (found["snapshot"], found["changed"]) == ("p-0-snapshot", False)
-        assert "; all others as in resource snapshot p-0-snapshot" in found["assumptions"][-1]
+        assert "; all others are taken from resource snapshot p-0-snapshot" in found["assumptions"][-1]
 
     def test_content_is_left_out_for_those_who_may_not_see_it(self):
         state = replace(rolled_out(hub()), runs=[run("r2")], content=lambda: [{**RATES, "data": {"a": "2"}}])

@@ -20,11 +20,11 @@ async def test_one_caller_leaves_room_for_others():
         for caller in [*["shop"] * MOST_OF_ONE, *["dock"] * (MOST_WAITING - MOST_OF_ONE - 1)]:
             group.create_task(plan(caller))
         await asyncio.sleep(0)
-        with pytest.raises(PlannerBusyError, match=f"^{MOST_OF_ONE} plans of shop are waiting already$"):
+        with pytest.raises(PlannerBusyError, match=f"^{MOST_OF_ONE} plans of shop are already waiting$"):
             await plan("shop")
         group.create_task(plan("jane"))
         await asyncio.sleep(0)
-        with pytest.raises(PlannerBusyError, match=f"^{MOST_WAITING} other plans are waiting already$"):
+        with pytest.raises(PlannerBusyError, match=f"^{MOST_WAITING} other plans are already waiting$"):
             await plan("jim")
         await running.aclose()
     assert order[-1] == "jane"

@@ -33,7 +33,7 @@ def warnings(new, old=None):
         pytest.param("nights, weekends", [], id="sound"),
         pytest.param(
             BROKEN,
-            ["invalid and ignored: 'nights; weekends' is not the name of a window"],
+            ["invalid and ignored: 'nights; weekends' is not a valid name of a window"],
             id="no-commas",
         ),
         pytest.param(

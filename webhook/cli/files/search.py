@@ -304,7 +304,7 @@ def _reason(error: OSError) -> str:
 
 
 def _decode(name: str, content: bytes) -> str:
-    """Return the text of a file in UTF-8, or in UTF-16 behind a byte order mark, as kubectl reads it.
+    """Decode a file as kubectl does: as UTF-16 if it starts with a byte order mark of UTF-16, else as UTF-8.
 
     Raises:
         UnreadableFileError: The file is too large, or is not text.

@@ -54,7 +54,7 @@ placement_namespace_option = click.option(
     default=None,
     metavar="NS",
     shell_complete=tab("namespaces"),
-    help="Namespace of a ResourcePlacement.  [default: none, NAME is a ClusterResourcePlacement]",
+    help="Namespace of a ResourcePlacement.  [default: none (NAME is a ClusterResourcePlacement)]",
 )
 
 

@@ -227,7 +227,7 @@ def hub_options(command: _Command) -> _Command:
             "--kubeconfig",
             type=_path,
             metavar="FILE",
-            help="Kubeconfig of the hub.  [default: kubectl's, with --context or as a plugin]",
+            help="Kubeconfig of the hub.  [default: kubectl's, if --context is given or as a kubectl plugin]",
         ),
         click.option(
             "--context",

@@ -83,7 +83,7 @@ def print_node_pools(effects: JsonObject) -> None:
     for note in effects["notes"]:
         complain(f"note: {note}")
     if not effects["pools"]:
-        click.echo(f"NodePools: no other disruptions until {effects['end']}")
+        click.echo(f"NodePools: no difference in disruptions, nodes or cost until {effects['end']}")
         return
     print_table(_HEADERS, [row for pool in effects["pools"] for row in _rows(pool)])
     for line in _cost_lines(effects):

@@ -173,9 +173,9 @@ def print_text(text: str) -> None:
 
 
 def format_json(value: Any) -> str:
-    """Write *value* as indented JSON.
+    """Return *value* as indented JSON.
 
-    Control characters for terminals are escaped, even where JSON does not require it.
+    Control and bidirectional formatting characters are escaped, even where JSON does not require it.
     """
     try:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

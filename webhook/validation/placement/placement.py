@@ -202,5 +202,5 @@ def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
     delete = placement.spec.strategy.delete_strategy if placement.spec.strategy is not None else None
     abandons = delete is not None and delete.propagation_policy == "Abandon"
     place = "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
-    verb = "abandons the placed objects on" if abandons else "removes the placed objects from"
-    yield FieldWarning(SPEC / "strategy" / "deleteStrategy", f"deleting {verb} {place}", "X-23")
+    effect = "abandons the placed objects on" if abandons else "removes the placed objects from"
+    yield FieldWarning(SPEC / "strategy" / "deleteStrategy", f"deleting the placement {effect} {place}", "X-23")

@@ -43,7 +43,7 @@ def validate_analysis(metadata: ObjectMeta, old: ObjectMeta | None, context: Con
 
 
 def validate_analysed_stages(metadata: ObjectMeta, spec: UpdateStrategySpec) -> Iterator[FieldError]:
-    """Only stages that wait for an approval have an analysis (X-53)."""
+    """Only existing stages with an Approval in ``afterStageTasks`` have an analysis (X-53)."""
     text = metadata.annotations.get(ANALYSIS, "")
     if not text:
         return

@@ -81,7 +81,7 @@ class TestOnFiles:
             "  Earliest finish: 2026-03-01T13:30:00Z, assuming:",
             "    the update of a cluster is assumed to take no time",
             "    an approval is assumed to be given when it is requested",
-            "    what is placed is selected from the known objects",
+            "    the placement selects from the objects that the plan knows",
         ]
 
     @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
