@@ -65,7 +65,7 @@ OVER: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.SUCCEEDED})
 
 
 class RunWaitKind(StrEnum):
-    """What a run waits for."""
+    """Event or decision that a run waits for."""
 
     STATE = "State"
     """A user must set ``spec.state`` to Run."""

@@ -80,6 +80,11 @@ async def expect_address(page: Page, end: str) -> None:
     await expect(page).to_have_url(re.compile(f"{re.escape(end)}$"))
 
 
+async def expect_texts(locator: Locator, expected: Sequence[str]) -> None:
+    """Wait until elements have these texts, as they are rendered, on one line each."""
+    await expect(locator).to_have_text(expected, use_inner_text=True)
+
+
 async def texts(locator: Locator) -> list[str]:
     """Return the texts of elements as they are rendered, on one line each.
 

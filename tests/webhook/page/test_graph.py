@@ -9,7 +9,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.waiting import until
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, Opener, expect_address, show, texts
+from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, Opener, expect_address, expect_texts, show
 from tests.webhook.page.fixture_hub import FixtureHub, fill, make_cluster, placement_item
 from tests.webhook.page.fixture_objects import made_object, tree_on
 
@@ -57,21 +57,27 @@ async def test_a_small_placement_shows_everything(hub: FixtureHub, open_page: Op
     opened = await open_page(GRAPH)
     page = opened.page
     await expect(page.locator(".graph .of-placement")).to_contain_text("snapshot 4 · 2 overrides")
-    assert await texts(heads_in(page)) == ["1 cluster failed", "2 clusters available"]
-    assert await texts(clusters_in(page)) == ["member-002", "member-000", "member-001"]
+    await expect_texts(heads_in(page), ["1 cluster failed", "2 clusters available"])
+    await expect_texts(clusters_in(page), ["member-002", "member-000", "member-001"])
     await expect(page.locator(".of-cluster").first).to_contain_text("ImagePullBackOff")
-    assert await texts(page.locator(".graph-objects .of-group")) == [
-        "1 object failed",
-        "1 object waiting",
-        "1 object drifted",
-        "1 object available",
-    ]
-    assert await texts(objects_in(page)) == [
-        "Deployment shop/front",
-        "Secret shop/keys",
-        "ConfigMap shop/rates",
-        "Namespace shop",
-    ]
+    await expect_texts(
+        page.locator(".graph-objects .of-group"),
+        [
+            "1 object failed",
+            "1 object waiting",
+            "1 object drifted",
+            "1 object available",
+        ],
+    )
+    await expect_texts(
+        objects_in(page),
+        [
+            "Deployment shop/front",
+            "Secret shop/keys",
+            "ConfigMap shop/rates",
+            "Namespace shop",
+        ],
+    )
     await expect(page.locator(".of-object", has_text="rates")).to_contain_text("/data/usd, /data/gbp")
     await opened.assert_quiet()
 
@@ -96,7 +102,7 @@ async def test_another_placement_opens_in_the_same_tab(open_page: Opener) -> Non
     await page.locator(".placements .row-link", has_text="ledger").click()
     await expect_address(page, "#placement/crp/ledger?tab=graph")
     await expect(page.locator(".graph .of-placement .node-name")).to_have_text("ledger")
-    assert await texts(clusters_in(page)) == ["bravelion", "gladgull"]
+    await expect_texts(clusters_in(page), ["bravelion", "gladgull"])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Route, expect
 
 from tests.waiting import until
-from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, VIEWS, expect_address, show, texts
+from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, VIEWS, expect_address, expect_texts, show, texts
 from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, ago, fill, make_cluster, many, placement_item
 
@@ -140,12 +140,15 @@ async def unfold(details) -> None:
 
 async def test_the_cards_are_sums_over_the_answers(open_page):
     opened = await open_page()
-    assert await texts(opened.page.locator(".card")) == [
-        "Member clusters 12 9 eligible · 1 leaving · 1 silent · 1 not joined",
-        "Placements 9 5 satisfied · 1 pending · 2 short · 1 failed",
-        "Rolling out 2 3 of 6 clusters updated",
-        "Bindings 24 20 available · 2 applying · 1 waiting · 1 failed",
-    ]
+    await expect_texts(
+        opened.page.locator(".card"),
+        [
+            "Member clusters 12 9 eligible · 1 leaving · 1 silent · 1 not joined",
+            "Placements 9 5 satisfied · 1 pending · 2 short · 1 failed",
+            "Rolling out 2 3 of 6 clusters updated",
+            "Bindings 24 20 available · 2 applying · 1 waiting · 1 failed",
+        ],
+    )
 
 
 AGES = {"newnewt": DASH, "oldwhale": "14 m"}
@@ -155,23 +158,26 @@ AGES = {"newnewt": DASH, "oldwhale": "14 m"}
 async def test_the_fleet_shows_what_the_api_says(hub, open_page):
     opened = await open_page()
     rows = opened.page.get_by_role("table").get_by_role("row")
-    assert await texts(rows.nth(0).get_by_role("columnheader")) == [
-        "Cluster",
-        "State",
-        "Region",
-        "Labels, taints",
-        "Nodes",
-        "CPU free",
-        "Memory free",
-        "Cost / core",
-        "Window",
-        "Heartbeat",
-        "Placements",
-    ]
+    await expect_texts(
+        rows.nth(0).get_by_role("columnheader"),
+        [
+            "Cluster",
+            "State",
+            "Region",
+            "Labels, taints",
+            "Nodes",
+            "CPU free",
+            "Memory free",
+            "Cost / core",
+            "Window",
+            "Heartbeat",
+            "Placements",
+        ],
+    )
     assert await rows.count() == len(hub.clusters) + 1
     for place, cluster in enumerate(hub.clusters, start=1):
         row = rows.nth(place)
-        assert await texts(row.get_by_role("rowheader")) == [cluster["name"]]
+        await expect_texts(row.get_by_role("rowheader"), [cluster["name"]])
         cells = await texts(row.get_by_role("cell"))
         state, region, labels, nodes, cpu, memory, cost, window, heartbeat, placements = cells
         assert window == DASH, "the sample has no windows"
@@ -286,16 +292,19 @@ async def test_the_placements_show_wanted_picked_and_available(hub, open_page):
     for place, placement in enumerate(sorted(hub.placements, key=lambda each: each["ref"])):
         link = links.nth(place)
         wanted = "all" if placement["wanted"] is None else str(placement["wanted"])
-        assert await texts(link.locator(".num")) == [
-            f"wanted {wanted}",
-            f"picked {placement['picked']}",
-            f"available {placement['available']}",
-        ]
-        assert await texts(opened.page.locator(".row-states").nth(place).locator(".pill")) == [placement["state"]]
+        await expect_texts(
+            link.locator(".num"),
+            [
+                f"wanted {wanted}",
+                f"picked {placement['picked']}",
+                f"available {placement['available']}",
+            ],
+        )
+        await expect_texts(opened.page.locator(".row-states").nth(place).locator(".pill"), [placement["state"]])
         assert await texts(link.locator(".why")) == ([placement["why"]] if placement["why"] else [])
         assert await link.get_attribute("href") == f"#placement/{placement['ref']}"
         name = f"{placement['namespace']}/{placement['name']}" if placement["namespace"] else placement["name"]
-        assert await texts(link.locator(".placement-name")) == [name]
+        await expect_texts(link.locator(".placement-name"), [name])
 
 
 @pytest.mark.parametrize("ref", ["crp/payments", "crp/edge-cache", "rp/shop/cart", "crp/gpu-batch"])
@@ -311,7 +320,7 @@ async def test_scores_and_their_parts_equal_the_explanation(hub, open_page, ref)
         if "affinity" not in item:
             assert item["reason"].split(": ", 1)[1] in (await texts(row.locator(".refused")))[0]
             continue
-        assert await texts(row.locator(".score")) == [str(item["affinity"]["score"]).replace("-", MINUS)]
+        await expect_texts(row.locator(".score"), [str(item["affinity"]["score"]).replace("-", MINUS)])
         points = [t.get("points", t.get("sorter", {}).get("points")) for t in item["affinity"]["terms"]]
         assert sum(points) == item["affinity"]["score"]
         widths = await row.evaluate(
@@ -340,15 +349,18 @@ async def test_the_wanted_line_parts_picked_from_not_picked(hub, open_page):
     call_out = " ".join(await texts(opened.page.locator(".explanation .callout p")))
     assert f"{explanation['items'][3]['cluster']} {explanation['items'][3]['help']}" in call_out
     assert "to 0.076 (oldwhale); oldwhale is not a candidate itself." in call_out
-    assert await texts(opened.page.locator(".legend li")) == [
-        f"node-count, most first {TIMES} 50",
-        f"per-cpu-core-cost, least first {TIMES} 50",
-    ]
+    await expect_texts(
+        opened.page.locator(".legend li"),
+        [
+            f"node-count, most first {TIMES} 50",
+            f"per-cpu-core-cost, least first {TIMES} 50",
+        ],
+    )
 
 
 async def test_a_short_placement_says_what_was_found(open_page):
     opened = await open_page("crp/gpu-batch")
-    assert await texts(opened.page.locator(".wanted span")) == ["wanted 3, found 1"]
+    await expect_texts(opened.page.locator(".wanted span"), ["wanted 3, found 1"])
     assert "10 have no label gpu=a100" in (await texts(opened.page.locator("#placement-body > .callout")))[0]
 
 
@@ -384,7 +396,7 @@ async def test_a_satisfied_placement_says_what_it_would_not_take_now(hub, open_p
     hub.explanations["crp/edge-cache"] = document
     opened = await open_page("crp/edge-cache")
     rows = opened.page.locator(".rows > li")
-    assert await texts(rows.filter(has_text="gladgull").locator(".pill")) == ["not needed"]
+    await expect_texts(rows.filter(has_text="gladgull").locator(".pill"), ["not needed"])
     call_out = await texts(opened.page.locator(".explanation .callout p"))
     assert call_out[0] == "dryduck, newnewt, oldwhale and 1 more would pass with: a heartbeat."
     for name in ("calmheron", "dryduck"):
@@ -407,8 +419,8 @@ async def test_an_exceeded_limit_is_marked_and_leaves_the_other_bars_their_lengt
     row = opened.page.locator(".rows > li").filter(has_text="busybee")
     assert await row.locator(".bar-track.over").count() == 1
     assert await row.locator("i.part-spread").count() == 0
-    assert await texts(row.locator(".pill")) == ["over limit"]
-    assert await texts(row.locator(".spread")) == [f"{MINUS}1,000"]
+    await expect_texts(row.locator(".pill"), ["over limit"])
+    await expect_texts(row.locator(".spread"), [f"{MINUS}1,000"])
     assert "exceeds the limit of a spread constraint" in (await texts(opened.page.locator(".legend")))[0]
     other = opened.page.locator(".rows > li").filter(has_text="quickfox")
     width = "(e) => e.getBoundingClientRect().width"
@@ -494,12 +506,15 @@ async def test_a_link_leads_to_the_top_of_a_view_and_back_to_where_the_reader_wa
 
 async def test_rollout_states_and_details(hub, open_page):
     opened = await open_page("crp/edge-cache")
-    assert await texts(opened.page.locator(".rollout-states li")) == [
-        "2 available calmheron, bravelion",
-        "1 applying tallcrane: 2 of 5 resources applied",
-        "1 waiting jumpingcat: waits for tallcrane (maxUnavailable 1)",
-    ]
-    assert await texts(opened.page.locator(".rollout .sub")) == ["RollingUpdate, maxUnavailable 25%, maxSurge 1"]
+    await expect_texts(
+        opened.page.locator(".rollout-states li"),
+        [
+            "2 available calmheron, bravelion",
+            "1 applying tallcrane: 2 of 5 resources applied",
+            "1 waiting jumpingcat: waits for tallcrane (maxUnavailable 1)",
+        ],
+    )
+    await expect_texts(opened.page.locator(".rollout .sub"), ["RollingUpdate, maxUnavailable 25%, maxSurge 1"])
 
 
 async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_release_serves(hub, open_page):
@@ -650,14 +665,14 @@ async def test_a_change_shows_without_a_reload(hub, open_page):
         "reason": "ClusterLeaving",
     }
     hub.count_placements()
-    assert await texts(page.locator("#live-text")) == ["live"]  # nothing has changed since it was opened
+    await expect_texts(page.locator("#live-text"), ["live"])  # nothing has changed since it was opened
     hub.publish("crp/payments", clusters=True)
     await expect(page.locator(".wanted")).to_have_text("wanted 4")
     await expect(page.locator(".placements .row-link[aria-current] .num")).to_have_text(
         ["wanted 4", "picked 4", "available 3"]
     )
     await page.locator(".rows > li", has_text="quickfox").get_by_text("picked", exact=True).wait_for()
-    assert await texts(page.locator("#live-text")) == ["live · last change 0 s ago"]
+    await expect_texts(page.locator("#live-text"), ["live · last change 0 s ago"])
     assert await page.locator("#news").text_content() == "payments: rolling out, picked 4"
     await page.get_by_role("link", name="Fleet", exact=True).click()
     await expect(page.locator(".fleet tr", has_text="bravelion").locator(".detail")).to_have_text("asked to leave")
@@ -731,7 +746,7 @@ async def test_arrow_keys_walk_the_clusters(hub, open_page):
 
 async def test_without_a_name_the_first_placement_that_needs_a_look_is_shown(open_page):
     opened = await open_page("placement")
-    assert await texts(opened.page.locator("#placement-title")) == ["gpu-batch"]
+    await expect_texts(opened.page.locator("#placement-title"), ["gpu-batch"])
     await expect_address(opened.page, "#placement")
 
 
@@ -774,10 +789,13 @@ async def test_an_api_error_is_said_and_what_was_shown_stays(hub, open_page):
     hub.publish("crp/payments", clusters=True)
     problem = opened.page.get_by_role("alert")
     await problem.wait_for()
-    assert await texts(problem) == [
-        "/v1/clusters cannot be read: 503 Service Unavailable: the cache has not synced yet (urn:uuid:6f1c). "
-        "The data shown may be out of date. Retrying…"
-    ]
+    await expect_texts(
+        problem,
+        [
+            "/v1/clusters cannot be read: 503 Service Unavailable: the cache has not synced yet (urn:uuid:6f1c). "
+            "The data shown may be out of date. Retrying…"
+        ],
+    )
     await opened.page.get_by_text("Explanation unavailable: 500").wait_for()
     assert await opened.page.locator(".placements .row-link").count() == len(hub.placements)
     assert await opened.page.locator(".rows > li").count() == 12
@@ -820,11 +838,11 @@ async def test_a_thousand_clusters_start_with_those_that_need_a_look(hub, open_p
     page = opened.page
     rows = page.locator(".fleet tbody tr")
     assert await rows.count() == 25
-    assert await texts(rows.nth(0).get_by_role("rowheader")) == ["member-0500"]
+    await expect_texts(rows.nth(0).get_by_role("rowheader"), ["member-0500"])
     await page.get_by_role("searchbox").fill("REGION-7 dry-dock")
     assert await rows.count() == 0
     await page.get_by_role("searchbox").fill("Dry-Dock")
-    assert await texts(rows.get_by_role("rowheader")) == ["member-0800"]
+    await expect_texts(rows.get_by_role("rowheader"), ["member-0800"])
     await page.get_by_role("searchbox").fill("")
     await page.get_by_role("button", name="Show all 1,000 clusters").first.click()
     assert await rows.count() == 1000
@@ -836,13 +854,17 @@ async def test_a_thousand_clusters_start_with_those_that_need_a_look(hub, open_p
     await page.evaluate("location.hash = 'placement/crp/payments'")
     await opened.settle()
     verdicts = Counter(item["verdict"] for item in hub.explanation("crp/payments")["items"])
-    assert await texts(page.locator(".counts")) == [
-        f"960 not picked: {verdicts['ScoreTooLow']} ScoreTooLow · {verdicts['AffinityMismatch']} AffinityMismatch"
-        " · 1 HeartbeatStale · 1 TaintNotTolerated"
-    ]
-    assert await texts(page.locator(".rollout-states li")) == [
-        "40 available " + ", ".join(f"member-{i:04}" for i in range(12)) + " and 28 more"
-    ]
+    await expect_texts(
+        page.locator(".counts"),
+        [
+            f"960 not picked: {verdicts['ScoreTooLow']} ScoreTooLow · {verdicts['AffinityMismatch']} AffinityMismatch"
+            " · 1 HeartbeatStale · 1 TaintNotTolerated"
+        ],
+    )
+    await expect_texts(
+        page.locator(".rollout-states li"),
+        ["40 available " + ", ".join(f"member-{i:04}" for i in range(12)) + " and 28 more"],
+    )
 
 
 async def test_names_are_text_whatever_they_look_like(hub, open_page):
@@ -851,7 +873,7 @@ async def test_names_are_text_whatever_they_look_like(hub, open_page):
     hub.placement("crp/payments")["why"] = hostile
     opened = await open_page("crp/payments")
     assert await opened.page.locator("main img").count() == 0
-    assert (await texts(opened.page.locator(".placements .why", has_text="onerror"))) == [hostile]
+    await expect_texts(opened.page.locator(".placements .why", has_text="onerror"), [hostile])
     await opened.assert_quiet()
     markup = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|setAttribute\(.style")
     for script in PAGE.glob("*.js"):

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, VIEWS, Opener, expect_address, show, texts
+from tests.webhook.page.conftest import LEGIBLE, VIEWS, Opener, expect_address, expect_texts, show
 from tests.webhook.page.fixture_hub import FixtureHub
 from tests.webhook.page.fixture_objects import changed_object, rendered
 
@@ -31,15 +31,21 @@ async def test_a_short_release_is_unfolded_and_marked_by_sign_and_colour(hub: Fi
     )
     opened = await open_page(RELEASE, motion="reduce")
     page = opened.page
-    assert await texts(page.locator(".release > li > p:first-child")) == [
-        "2 of 3 clusters: bravelion, smartfish",
-        "1 of 3 clusters: calmheron",
-    ]
-    assert await texts(page.locator(".release summary")) == [
-        f"~ changed ConfigMap shop/rates +2 lines added {MINUS}1 line removed",
-        f"~ changed ConfigMap shop/rates +2 lines added {MINUS}1 line removed",
-        f"{MINUS} removed Secret shop/old {MINUS}1 line removed",
-    ]
+    await expect_texts(
+        page.locator(".release > li > p:first-child"),
+        [
+            "2 of 3 clusters: bravelion, smartfish",
+            "1 of 3 clusters: calmheron",
+        ],
+    )
+    await expect_texts(
+        page.locator(".release summary"),
+        [
+            f"~ changed ConfigMap shop/rates +2 lines added {MINUS}1 line removed",
+            f"~ changed ConfigMap shop/rates +2 lines added {MINUS}1 line removed",
+            f"{MINUS} removed Secret shop/old {MINUS}1 line removed",
+        ],
+    )
     first = page.locator(".release .diff").first
     await expect(first).to_be_visible()
     assert [text.strip() for text in await first.locator(".gained").all_inner_texts()] == [

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.builders.update_run import FIVE, Moments
-from tests.webhook.page.conftest import LEGIBLE, VIEWS, expect_address, show, texts
+from tests.webhook.page.conftest import LEGIBLE, VIEWS, expect_address, expect_texts, show, texts
 from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import FixtureHub
 from tests.webhook.page.fixture_runs import many_stages, sample_runs, since, wide_run
@@ -145,7 +145,7 @@ async def test_a_command_breaks_between_its_words_only(hub, open_page):
     give(hub, since(11, 30).at_eleven())
     opened = await opened_on(open_page, hub, width=320)
     words = opened.page.locator("#run .command span")
-    assert await texts(words) == ["harbormaster", "approve", "r", "--stage", "all"]
+    await expect_texts(words, ["harbormaster", "approve", "r", "--stage", "all"])
     assert await words.evaluate_all("(all) => all.map((one) => one.getClientRects().length)") == [1] * 5
 
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from scorer.api.meta import format_time
-from tests.webhook.page.conftest import Opener, expect_address, texts
+from tests.webhook.page.conftest import Opener, expect_address, expect_texts, texts
 from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import ENTRY, FixtureHub, Json
 from tests.webhook.page.fixture_runs import sample_runs
@@ -93,7 +93,7 @@ async def test_entries_are_in_days_the_latest_first(hub: FixtureHub, open_page: 
     hub.log = [entry(3, 1), entry(2, 24 * 2), entry(1, 24 * 2 + 1)]
     page = (await open_page("timeline")).page
     days = page.locator("#history-body .days section")
-    assert await texts(days.locator("h3")) == ["Mon 23 Nov", "Sat 21 Nov"]
+    await expect_texts(days.locator("h3"), ["Mon 23 Nov", "Sat 21 Nov"])
     assert [await days.nth(place).locator("li").count() for place in (0, 1)] == [1, 2]
 
 
@@ -200,10 +200,13 @@ async def test_steps_of_rollouts_are_shown_on_demand(hub: FixtureHub, open_page:
     rollout = {"type": "Rollout", "object": PAYMENTS, "by": "", "message": "on 3 clusters"}
     hub.log = [entry(number, reason=reason, **rollout) for number, reason in enumerate(reasons)]
     page = (await open_page("timeline")).page
-    assert await texts(shown(page).locator(".log-head > .detail")) == [
-        "ClusterResourcePlacement · PlacementRolloutCompleted",
-        "ClusterResourcePlacement · PlacementRolloutStarted",
-    ]
+    await expect_texts(
+        shown(page).locator(".log-head > .detail"),
+        [
+            "ClusterResourcePlacement · PlacementRolloutCompleted",
+            "ClusterResourcePlacement · PlacementRolloutStarted",
+        ],
+    )
     await page.get_by_role("button", name="Show", exact=True).click()
     await expect(shown(page)).to_have_count(4)
     await expect_address(page, "#timeline?steps=all")

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.builders.update_run import Moments
-from tests.webhook.page.conftest import Opener, expect_address, show, texts
+from tests.webhook.page.conftest import Opener, expect_address, expect_texts, show, texts
 from tests.webhook.page.fixture_hub import ENTRY, FixtureHub, Json, ago
 from tests.webhook.page.fixture_runs import rolling, sample_runs, since
 
@@ -55,7 +55,7 @@ async def test_clusters_wait_for_what_their_run_waits_for(hub: FixtureHub, open_
     waits = page.locator(".rollout-states li", has_text="jumpingcat")
     await expect(waits).to_contain_text(f"tallcrane, jumpingcat: run {name} ")
     await expect(waits).not_to_contain_text("staged update run")
-    assert await texts(page.locator("#placement-panel .commands code")) == [f"harbormaster run status {name}"]
+    await expect_texts(page.locator("#placement-panel .commands code"), [f"harbormaster run status {name}"])
 
 
 COMMANDS = {

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import Opener, expect_address, texts
+from tests.webhook.page.conftest import Opener, expect_address, expect_texts
 from tests.webhook.page.fixture_hub import PAGE, FixtureHub, Json
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -72,12 +72,15 @@ async def test_the_answer_shows_runs_upgrades_removals_and_what_is_not_judged(
     await expect(upgrade).to_contain_text("next: quickfox")
     await expect(upgrade).to_contain_text("bravelion can never start: WindowNeverOpens")
     await expect(outcome).to_have_text("ClusterApprovalRequest web-1-after-try: the run accepts the approval")
-    assert await texts(result.locator("div.callout p")) == [
-        "This plan is incomplete.",
-        "not judged: Widget (2)",
-        "left out, as you may not list its kind or its snapshots: Secret shop/keys",
-        "not read, as these kinds cannot be listed: clusterresourcesnapshots",
-    ]
+    await expect_texts(
+        result.locator("div.callout p"),
+        [
+            "This plan is incomplete.",
+            "not judged: Widget (2)",
+            "left out, as you may not list its kind or its snapshots: Secret shop/keys",
+            "not read, as these kinds cannot be listed: clusterresourcesnapshots",
+        ],
+    )
     await expect(result).to_contain_text(
         "Assumed to be rolled out, as the hub has no resource snapshots of them: crp/audit"
     )
