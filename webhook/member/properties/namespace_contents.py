@@ -34,6 +34,8 @@ PAGE: Final = 200
 """Maximum number of counted objects per kind and namespace. With more, the count is a lower bound."""
 PERIOD: Final = timedelta(minutes=10)
 """Interval between two counts of one namespace."""
+RETRY: Final = timedelta(seconds=30)
+"""Delay before a namespace is counted again after a failed request. A missing right waits for `PERIOD`."""
 POLL: Final = timedelta(seconds=5)
 """Interval between two checks for namespaces that are due, so that a new one is counted soon."""
 PAUSE: Final = timedelta(milliseconds=250)
@@ -79,7 +81,8 @@ class NamespaceCounter:
         self._now = now
         self._pause = pause.total_seconds()
         self._counted: dict[str, JsonObject] = {}
-        self._attempted: dict[str, datetime] = {}
+        self._attempted: dict[str, tuple[datetime, timedelta]] = {}
+        """Time of the last attempt and the wait after it, by namespace."""
 
     @property
     def contents(self) -> dict[str, JsonObject]:
@@ -97,15 +100,19 @@ class NamespaceCounter:
         """Count each placed namespace that is due. One that cannot be counted loses its counts."""
         names, now = sorted(self._placed())[:MOST_NAMESPACES], self._now()
         self._counted = {name: counts for name, counts in self._counted.items() if name in names}
-        self._attempted = {name: then for name, then in self._attempted.items() if name in names}
+        self._attempted = {name: attempt for name, attempt in self._attempted.items() if name in names}
         for name in names:
-            if name in self._attempted and timedelta() <= now - self._attempted[name] < PERIOD:
-                continue
-            self._attempted[name] = now
+            if name in self._attempted:
+                then, wait = self._attempted[name]
+                if timedelta() <= now - then < wait:
+                    continue
+            self._attempted[name] = now, PERIOD
             try:
                 self._counted[name] = await self._count(name)
-            except StoreError:
+            except StoreError as error:
                 self._counted.pop(name, None)
+                if not isinstance(error, ForbiddenError):
+                    self._attempted[name] = now, RETRY
 
     async def _count(self, namespace: str) -> JsonObject:
         claims, more = await self._objects(_CLAIM, namespace)

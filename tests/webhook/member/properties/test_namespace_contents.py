@@ -4,6 +4,7 @@ import json
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from aiohttp import web
 
 from scorer.api.cluster.member_cluster import NamespaceContents
@@ -13,7 +14,7 @@ from webhook.kube.client.api_server import ApiServer
 from webhook.kube.login.connection import Login
 from webhook.member.membership.heartbeat import HeartbeatFigures, heartbeat_status
 from webhook.member.properties import namespace_contents
-from webhook.member.properties.namespace_contents import PAGE, PERIOD, NamespaceCounter
+from webhook.member.properties.namespace_contents import PAGE, PERIOD, RETRY, NamespaceCounter
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WORK = {"apiVersion": APPLIED_WORK.api_version, "kind": "AppliedWork", "name": "shop-work", "uid": "w"}
@@ -40,11 +41,14 @@ class Member:
     def __init__(self, objects, forbidden=()):
         self.objects = objects
         self.forbidden = set(forbidden)
+        self.failing = False
         self.asked = []
 
     async def respond(self, request):
         *_, namespace, plural = request.path.split("/")
         self.asked.append((namespace, plural))
+        if self.failing:
+            return web.json_response({"kind": "Status", "message": "etcd is slow"}, status=500)
         if plural in self.forbidden:
             return web.json_response({"kind": "Status", "message": "may not list"}, status=403)
         assert "PartialObjectMetadataList" in request.headers["Accept"]
@@ -93,6 +97,26 @@ async def test_a_namespace_that_cannot_be_counted_is_unknown():
         clock.now += PERIOD
         await counter.count()
         assert counter.contents == {}
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "wait"),
+    [pytest.param((), RETRY, id="failure"), pytest.param(("persistentvolumeclaims",), PERIOD, id="right")],
+)
+async def test_a_failed_count_is_repeated(forbidden, wait):
+    """A failure is over soon, and a missing right is not."""
+    member, clock = Member({}, forbidden), Clock()
+    member.failing = not forbidden
+    async with counting(member, ["shop"], clock) as counter:
+        await counter.count()
+        assert counter.contents == {}
+        member.failing, member.forbidden = False, set()
+        clock.now += wait - timedelta(seconds=1)
+        await counter.count()
+        assert counter.contents == {}
+        clock.now += timedelta(seconds=1)
+        await counter.count()
+        assert list(counter.contents) == ["shop"]
 
 
 async def test_a_kind_that_may_not_be_listed_makes_the_count_a_lower_bound():
