@@ -76,7 +76,10 @@ def test_what_the_loop_tells_and_what_admission_refuses_stay_on_record(own_hub: 
     assert "kube-system" in found["message"]
 
     kill(serving.program)
-    assert history(own_hub, "crp/too-much") == [found]
+    try:
+        assert history(own_hub, "crp/too-much") == [found]
+    finally:
+        serving.start()
 
 
 def member(name: str) -> JsonObject:
