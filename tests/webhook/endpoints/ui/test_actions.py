@@ -69,6 +69,7 @@ async def test_an_action_is_previewed_and_executed_with_the_token_of_the_viewer(
             "east gets no new placements.",
             "Existing placements remain there. To evict them: harbormaster drain east",
         ],
+        "updates": [],
         "precondition": {"uid": "u-1", "taints": ""},
         "executed": False,
         "outcome": "east cordoned",
