@@ -9,10 +9,12 @@ import pytest
 from playwright.async_api import Page, expect
 
 from scorer.api.kinds import APPROVAL_REQUEST, KINDS, MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, STAGED_STRATEGY
+from scorer.api.meta import format_time
 from scorer.api.names import CONFIRM_REMOVAL, REJECTED
 from scorer.api.unstructured.documents import annotation, conditions_of, spec_of
 from scorer.staged_update.orders import approved_conditions
 from tests.builders.placement import make_placement
+from tests.waiting import until
 from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.page.axe import COLOURS, FINDINGS, script
 from tests.webhook.page.conftest import LEGIBLE, PATIENCE, VIEWS, Tabs, show
@@ -23,6 +25,7 @@ from webhook.endpoints.http.services import PageFacts
 from webhook.history.query import Query
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
+from webhook.runtime.clock import utc_now
 from webhook.settings.programs import UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -243,6 +246,7 @@ async def release(up: Up, run: str) -> None:
     await up.store.replace(KINDS["", "Namespace"], namespace)
     assert await up.settled(PATIENCE / 1000)
     first = await up.store.get(STAGED_RUN, Key(RUN))
+    await until(lambda: format_time(utc_now()) > first["metadata"]["creationTimestamp"])  # or none is the newest
     spec = {name: first["spec"][name] for name in ("placementName", "stagedRolloutStrategyName", "state")}
     head = {"apiVersion": STAGED_RUN.api_version, "kind": STAGED_RUN.kind, "metadata": {"name": run}}
     await up.store.create(STAGED_RUN, {**head, "spec": spec})

@@ -388,6 +388,7 @@ class TestUndo:
 
     def test_the_clusters_get_the_snapshot_they_had_before(self, cli, opened):
         finished(cli, opened, "first")
+        opened.pass_time(minutes=1)  # of two runs of one second, none is the newest
         opened.release("2")
         finished(cli, opened, "second")
         assert "second-undo created: it rolls back second to resource snapshot 0" in ok(cli("undo", "second"))
