@@ -180,18 +180,17 @@ def render(
     judged = judge_proposal(hub, proposal, context, audience, reviews, await_runs=False)
     changed = apply_changes(judged.state, judged.changes)
     _check_clusters(scope, judged.state.fleet, changed.state.fleet)
-    run = None if scope.run is None else _run(judged.state, scope.run, audience)
-    if run is not None:
-        own = frozenset(run_contents(judged.state, run))
+    after_run = None if scope.run is None else run_contents(judged.state, _run(judged.state, scope.run, audience))
+    if after_run is not None:
+        own = frozenset(after_run)
         audience = replace(audience, only=own if audience.only is None else own.intersection(audience.only))
     if before is None:
         before = present_contents(judged.state, audience.only)
     elif audience.only is not None:
         before = {identity: content for identity, content in before.items() if identity in audience.only}
     after = with_kept_objects(before, future_contents(changed, audience.only), changed)
-    if run is not None:
-        contents = run_contents(judged.state, run)
-        after = {identity: content for identity, content in contents.items() if identity in after}
+    if after_run is not None:
+        after = {identity: content for identity, content in after_run.items() if identity in after}
     hidden = {family.placement.group_kind for family in FAMILIES if not audience.sees_objects(family)}
     reserved = {
         identity: reason for identity in {*before, *after} if (reason := _reserved(identity, before, after, audience))

@@ -169,12 +169,10 @@ def with_undo(
     of_placement = defaultdict[str, list[UndoRecord]](list)
     for record, view in listed:
         of_placement[view["placement"]].append(record)
-    placements = {ref: PlacementRuns(records) for ref, records in of_placement.items()}
-    indices = {placement: retained(placement) for placement in {_placement(record.run) for record, _ in listed}}
-    return [
-        _with_undo(record, view, placements[view["placement"]], indices[_placement(record.run)])
-        for record, view in listed
-    ]
+    placements = {
+        ref: (PlacementRuns(records), retained(_placement(records[0].run))) for ref, records in of_placement.items()
+    }
+    return [_with_undo(record, view, *placements[view["placement"]]) for record, view in listed]
 
 
 def _unknown(_: PlacementRef) -> None:

@@ -36,7 +36,8 @@ _ATTEMPTS: Final = 5
 _CONFLICT: Final = 409
 _UNKNOWN_CALLER: Final = 401
 _GONE: Final = 410
-_MISSING: Final = 404
+FORBIDDEN: Final = 403
+MISSING: Final = 404
 _PATCH: Final = "patch"
 _PATCHED: Final = re.compile(r'(\A|: patch: )Invalid value: "(?:[^"\\]|\\.)*": ', re.DOTALL)
 """The patched object, which an API server repeats before the reason why it is invalid."""
@@ -337,7 +338,7 @@ class Client:
         except UserError:
             status = {}
         if status.get("kind") != "Status":  # problem details of /v1
-            unserved = _not_served(path) if answer.status == _MISSING and not status else ""
+            unserved = _not_served(path) if answer.status == MISSING and not status else ""
             detail = status.get("detail") or unserved or f"HTTP {answer.status}"
             words = {"message": detail, "reason": status.get("title") or ("NotFound" if unserved else "")}
             status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}

@@ -11,7 +11,7 @@ from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain, report_error
 from webhook.cli.files.documents import in_order_of_dependence, title_of
 from webhook.cli.files.parsing import SourceDocument
-from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
+from webhook.cli.hub.client import MISSING, Client, HubRefusedError, ResourcePath, find
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_resources, suggestion
 from webhook.cli.objects.options import DryRun, DryRunCommand, ObjectFiles, dry_run_option, file_options
@@ -40,7 +40,6 @@ Exit codes:
 """
 
 _POLL_SECONDS = 0.2
-_MISSING = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +122,10 @@ async def _delete(
                     continue
                 answer = await client.delete(place, dry_run=bool(manner.dry_run))
             except HubRefusedError as error:
-                if error.code == _MISSING and manner.ignore_not_found:
+                if error.code == MISSING and manner.ignore_not_found:
                     continue
                 failed = True
-                hint = await suggestion(client, place) if error.code == _MISSING else ""
+                hint = await suggestion(client, place) if error.code == MISSING else ""
                 for line in error.lines():
                     report_error(f"{line}{hint}")
                 continue

@@ -14,8 +14,7 @@ from scorer.rollout.confirmation.member_contents import namespace_counts
 from scorer.rollout.confirmation.orphans import orphaned_content
 from scorer.rollout.status.placement_conditions import is_removal_pending
 from scorer.rollout.views.removals import PlacementRemovals, orphaned_removal, unconfirmed_removals
-from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
-from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN
+from webhook.cli.hub.client import FORBIDDEN, Client, HubRefusedError, ResourcePath
 from webhook.runtime.clock import utc_now
 
 
@@ -36,6 +35,11 @@ class PendingGroup:
 
 async def recorded(client: Client, placement: JsonObject) -> PlacementRemovals:
     """Return the pending removals of a placement, whose document includes its kind."""
+    members = await _members(client) if is_removal_pending(placement) else None
+    return await _recorded(client, placement, members or ())
+
+
+async def _recorded(client: Client, placement: JsonObject, members: Sequence[JsonObject]) -> PlacementRemovals:
     family = FAMILY_OF[str(placement["kind"])]
     ref = str(family.ref(placement))
     if not is_removal_pending(placement):
@@ -46,10 +50,10 @@ async def recorded(client: Client, placement: JsonObject) -> PlacementRemovals:
         dicts_at(await client.list(ResourcePath(kind, namespace), selector), "items")
         for kind in (family.resource_snapshot, family.binding)
     ]
-    members = {name_of(each): namespace_counts(each) for each in await _members(client) or ()}
+    counts = {name_of(member): namespace_counts(member) for member in members}
     return {
         "placement": ref,
-        "removals": unconfirmed_removals(family, placement, snapshots, bindings, members.get, utc_now()),
+        "removals": unconfirmed_removals(family, placement, snapshots, bindings, counts.get, utc_now()),
     }
 
 
@@ -85,13 +89,13 @@ async def all_recorded(client: Client, namespace: str = "") -> RecordedRemovals:
     Raises:
         HubRefusedError: The caller may not list the placements, or the hub fails.
     """
+    members = await _members(client)
     recorded_removals: list[PlacementRemovals] = []
     for family in (family_in(namespace),) if namespace else FAMILIES:
         place = ResourcePath(family.placement, namespace or None)
         for placement in dicts_at(await client.list(place), "items"):
             kind = {"kind": family.placement.kind, "apiVersion": family.placement.api_version}
-            recorded_removals.append(await recorded(client, {**placement, **kind}))
-    members = await _members(client)
+            recorded_removals.append(await _recorded(client, {**placement, **kind}, members or ()))
     for ref, on_clusters in orphaned_content(members or ()).items():
         if namespace in ("", ref.namespace):
             recorded_removals.append({"placement": str(ref), "removals": [orphaned_removal(on_clusters, utc_now())]})

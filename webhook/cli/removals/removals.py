@@ -10,12 +10,11 @@ from scorer.api.crd.table import format_age
 from scorer.rollout.confirmation.member_contents import describe_contents
 from scorer.rollout.views.removals import UnconfirmedRemoval
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.client import Client, HubRefusedError
+from webhook.cli.hub.client import FORBIDDEN, Client, HubRefusedError
 from webhook.cli.options.base import output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
 from webhook.cli.removals.effects import RecordedRemovals, all_recorded
-from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN
 from webhook.cli.text.output import print_document, print_table
 from webhook.runtime.clock import utc_now
 

@@ -18,9 +18,9 @@ from scorer.staged_update.orders import (
 )
 from scorer.staged_update.phase import RunSituation, situation_of
 from webhook.cli.errors import UserError
-from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
+from webhook.cli.hub.client import FORBIDDEN, Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.resource_arguments import object_names
-from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN, RunsOfKind, print_warnings
+from webhook.cli.staged_updates.runs_of_kind import RunsOfKind, print_warnings
 from webhook.runtime.clock import utc_now
 
 _MOST_NAMED: Final = 20

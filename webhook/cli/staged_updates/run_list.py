@@ -10,9 +10,8 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.unstructured.documents import dicts_at, namespace_of, text_at
 from webhook.cli.errors import complain
-from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
+from webhook.cli.hub.client import FORBIDDEN, Client, HubRefusedError, ResourcePath
 from webhook.cli.options.hub import HubOptions
-from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN
 from webhook.cli.text.output import print_document, print_table
 from webhook.runtime.clock import utc_now
 

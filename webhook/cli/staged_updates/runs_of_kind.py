@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from scorer.api.kinds import Kind
 from scorer.api.unstructured.documents import name_of
@@ -13,10 +13,7 @@ from scorer.upgrade.patches import UpgradeOrderRefusedError
 from webhook.actions.patches import answer_patch
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import title_of
-from webhook.cli.hub.client import Client, HubRefusedError, HubResponse, ResourcePath, retry_on_conflict
-
-FORBIDDEN: Final = 403
-MISSING: Final = 404
+from webhook.cli.hub.client import MISSING, Client, HubRefusedError, HubResponse, ResourcePath, retry_on_conflict
 
 View = TypeVar("View")
 

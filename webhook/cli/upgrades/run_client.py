@@ -18,8 +18,8 @@ from scorer.upgrade.patches import order_answer
 from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWaitKind, approved_gates, situation_of
 from webhook.actions.patches import versioned
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, retry_on_conflict
-from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN, MISSING, RunsOfKind, as_user_error, print_warnings
+from webhook.cli.hub.client import FORBIDDEN, MISSING, Client, HubRefusedError, ResourcePath, retry_on_conflict
+from webhook.cli.staged_updates.runs_of_kind import RunsOfKind, as_user_error, print_warnings
 from webhook.runtime.clock import utc_now
 
 
