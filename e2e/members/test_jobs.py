@@ -132,7 +132,7 @@ async def test_an_interrupted_run_is_unknown_until_a_user_requests_it(bed):
     for _ in range(2):
         await bed.reconcile()
     assert await bed.reasons() == ["JobRunUnknown"]
-    assert f"{RUN_AGAIN}: {job_hash(job(bed))}" in await bed.message()
+    assert f"{RUN_AGAIN}={job_hash(job(bed))}" in await bed.message()
     await bed.assert_quiet()
     mark = bed.cluster.audit_mark()
     await bed.place(again(job(bed)))
