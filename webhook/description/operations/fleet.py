@@ -72,11 +72,12 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "/v1/removals",
         "Fleet",
         "List removals that wait for confirmation",
-        "Returns placements of the kinds that the caller may list in all namespaces, by reference, with an entry "
-        "per digest that confirms a removal: all, those named, or a page. The content remains on the members "
-        "until the removal is confirmed. If its source is restored, the removal is no longer listed. Placements that "
-        "were deleted with their namespace are listed while their content is orphaned. A page may have fewer items "
-        "than its limit, because removals were confirmed since then or are younger than the filter allows.",
+        "Returns placements of the kinds that the caller may list in all namespaces, by reference, with an entry per "
+        "digest that confirms a removal: all, those named, or a page. The content remains on the members until the "
+        "removal is confirmed. If its source is restored, the removal is no longer listed.\n\n"
+        "Placements that were deleted with their namespace are listed while their content is orphaned. A page may "
+        "have fewer items than its limit, because removals were confirmed since then or are younger than the filter "
+        "allows.",
         RemovalList,
         problems=(Problem.VALIDATION_FAILED,),
         query=("placementRefs", "olderThanSeconds", "limit", "continue"),
@@ -205,8 +206,9 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "Fleet",
         "Preview or execute an action of the page",
         "Served only if `HARBORMASTER_PAGE_ACTIONS` is true. The server sends each request of the action to the API "
-        "server of the hub with the token of the caller, never with its own. With `dryRun`, returns the effect and the "
-        "equivalent command, and sends the write as a dry run. Without it, `precondition` must be that of a preview. "
+        "server of the hub with the token of the caller, never with its own.\n\n"
+        "With `dryRun`, returns the effect and the equivalent command, and sends the write as a dry run. Without it, "
+        "`precondition` must be that of a preview.\n\n"
         "409: the object has changed since the preview, its state does not allow the action, or the API server "
         "refuses the write. 403 has the message of the API server. It also means that the API server does not accept "
         "the token, or that the caller has a client certificate, which cannot be forwarded.",

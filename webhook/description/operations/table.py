@@ -134,10 +134,10 @@ OPERATIONS: Final = (
         "Placement",
         "Simulate changes",
         "Returns the current clusters of every placement, and those after simulated changes: objects written or "
-        "deleted, member clusters lost or drained. Admission first evaluates each change as a write of the "
-        "caller. Changes that it would refuse are left out. Without changes, the response has the pending effects "
-        "of the current state. Staged update runs are returned with their stages, what they wait for, what they "
-        "change, and their earliest completion.",
+        "deleted, member clusters lost or drained. Staged update runs are returned with their stages, what they wait "
+        "for, what they change, and their earliest completion.\n\n"
+        "Admission first evaluates each change as a write of the caller. Changes that it would refuse are left out. "
+        "Without changes, the response has the pending effects of the current state.",
         PlanAnswer,
         PlanModel,
         (Problem.DEADLINE_EXCEEDED,),
@@ -151,9 +151,9 @@ OPERATIONS: Final = (
         "Returns the objects of each placement that simulated changes would change on its clusters, as the reconcile "
         "loop would write them to Works: unwrapped from envelopes, with overrides and their variables applied. Each "
         "object includes the difference from its current version. With `unchanged: true`, unchanged objects are "
-        "included. Clusters with equal objects are grouped. Values of Secrets are hidden. Admission first evaluates "
-        "each change as a write of the caller, and changes that it would refuse are left out. Without changes, the "
-        "response contains the pending effects of the current state.",
+        "included. Clusters with equal objects are grouped. Values of Secrets are hidden.\n\n"
+        "Admission first evaluates each change as a write of the caller, and changes that it would refuse are left "
+        "out. Without changes, the response contains the pending effects of the current state.",
         RenderAnswer,
         RenderModel,
         (Problem.DEADLINE_EXCEEDED,),
@@ -164,11 +164,11 @@ OPERATIONS: Final = (
         "/v1/gate/disruption",
         "Gate",
         "Check whether nodes may be disrupted",
-        "Returns the disruptions that the budgets of a NodePool allow, and the blockers of single nodes, now or "
-        "at another time. If the budgets allow too few, the response names the blocking budget and the time at "
-        "which they will allow enough. A refusal also has status 200. The result reserves nothing, so two concurrent "
-        "callers may both be allowed. A request may have at most 100 questions. They are evaluated in order, and "
-        "disruptions granted to one are not available to the next.",
+        "Returns the disruptions that the budgets of a NodePool allow, and the blockers of single nodes, now or at "
+        "another time. If the budgets allow too few, the response names the blocking budget and the time at which "
+        "they will allow enough. A refusal also has status 200.\n\n"
+        "The result reserves nothing, so two concurrent callers may both be allowed. A request may have at most 100 "
+        "questions. They are evaluated in order, and disruptions granted to one are not available to the next.",
         GateAnswer,
         DisruptionModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -244,10 +244,11 @@ OPERATIONS: Final = (
         "Fleet",
         "List the history",
         "Returns decisions, rollouts, actions of users, refusals and warnings of admission, refusals of the gate, and "
-        "Events of the loop, as recorded by the loop and all servers. Entries of the last seconds may be missing. "
-        "Entries about objects of harbormaster's own kinds require the right to list those, and entries "
-        "about other objects the right to list ConfigMaps. Events of members and node pools are visible to every "
-        "caller.",
+        "Events of the loop, as recorded by the loop and all servers. Entries of the last seconds may be missing.\n\n"
+        "Entries about objects of harbormaster's own kinds require the right to list those, and entries about other "
+        "objects the right to list ConfigMaps. Events of members and node pools are visible to every caller, and so "
+        "are answers of the gate about nodes. Answers about a member require the right to list placements, runs and "
+        "evictions.",
         History,
         problems=(Problem.VALIDATION_FAILED,),
         tagged=True,
@@ -284,10 +285,11 @@ OPERATIONS: Final = (
         "/v1/gate/reservations",
         "Gate",
         "Create a reservation",
-        "Reserves the disruptions that the gate grants, so that no other caller gets them. The reservation of a "
-        "named node counts until the deletion of the node is observed, and need not be released. A reservation by "
-        "number counts until it is released or expires. A member cluster is reserved for one kind of disruption. "
-        "Other kinds must wait. If the gate refuses, the problem is a conflict, with the gate's `answer`.",
+        "Reserves the disruptions that the gate grants, so that no other caller gets them. If the gate refuses, the "
+        "problem is a conflict, with the gate's `answer`.\n\n"
+        "The reservation of a named node counts until the deletion of the node is observed, and need not be released. "
+        "A reservation by number counts until it is released or expires. A member cluster is reserved for one kind of "
+        "disruption. Other kinds must wait.",
         TakenReservation,
         ReservationModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),

@@ -23,9 +23,9 @@ UPGRADE_OPERATIONS: Final = (
         "Plan an upgrade run",
         "Returns when the run reaches each member, simulated by the engine with an advanced clock: upgrades take "
         "the expected time, approvals are given, and no upgrade fails. The run, its strategy, the windows, the "
-        "catalogs and the members may be in the request. The rest is taken from the hub. Also returns 404 if the "
-        "caller may not read the run or its strategy. `blastRadius` has only placements of kinds that the caller may "
-        "list.",
+        "catalogs and the members may be in the request. The rest is taken from the hub.\n\n"
+        "Also returns 404 if the caller may not read the run or its strategy. `blastRadius` has only placements of "
+        "kinds that the caller may list.",
         UpgradePlan,
         UpgradePlanModel,
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -115,13 +115,14 @@ UPGRADE_OPERATIONS: Final = (
         "Upgrade",
         "Report the status of an operation",
         "External upgraders call this for operations that were handed off by HTTP. The three parts of the path are "
-        "those of the `operationID`. The body contains the changes to the status of the ClusterUpgradeRequest. Reports "
-        "are signed instead of authenticated: `X-Harbormaster-Signature` is `sha256=` and the HMAC-SHA256 of the "
-        "body in hex, with a secret of `HARBORMASTER_HANDOFF_SECRET_FILE`, which is reloaded when it changes. The "
-        "body must have `operationID`, so that the report is valid for that operation only "
-        "(`HARBORMASTER_HANDOFF_UNBOUND_REPORTS` makes it optional). `progressPercent` must not decrease within a "
-        "phase, and no time may be later than now. 409: the report contradicts an earlier one, or the attempt is "
-        "finished. A repeated final report gets the same response as the first.",
+        "those of the `operationID`. The body contains the changes to the status of the ClusterUpgradeRequest.\n\n"
+        "Reports are signed instead of authenticated: `X-Harbormaster-Signature` is `sha256=` and the HMAC-SHA256 of "
+        "the body in hex, with a secret of `HARBORMASTER_HANDOFF_SECRET_FILE`, which is reloaded when it changes. "
+        "The body must have `operationID`, so that the report is valid for that operation only "
+        "(`HARBORMASTER_HANDOFF_UNBOUND_REPORTS` makes it optional).\n\n"
+        "Within a phase, a lower `progressPercent` than before is ignored. Times in the future are replaced by the "
+        "time of arrival. 409: the report contradicts an earlier one, or the attempt is finished. A repeated final "
+        "report gets the same response as the first.",
         request=UpgradeReport,
         status=204,
         open_to_all=True,
