@@ -12,7 +12,6 @@ from scorer.api.kinds import (
     OVERRIDE_SNAPSHOT,
     PLACEMENT,
     STAGED_RUN,
-    WORK,
 )
 from scorer.api.names import IS_LATEST_SNAPSHOT
 from scorer.api.unstructured.documents import current_condition, label, name_of, with_metadata
@@ -109,8 +108,6 @@ async def test_clusters_that_wait_keep_what_they_have_until_their_turn():
         await stop_at_the_first_cluster(world)
         await delete_override(world)
         await edit(world.store, MEMBER_CLUSTER, Key("b"), lambda it: with_metadata(it, labels={"requeues": "it"}))
-        (work,) = (work for work in world.works() if work["metadata"]["namespace"] == "fleet-member-c")
-        await world.store.delete(WORK, Key(name_of(work), "fleet-member-c"))
         await world.until(lambda: contents(world)["a"] == ("p-1-snapshot", []))
         assert contents(world) == {"a": ("p-1-snapshot", []), **WAITING}
         assert snapshots(world) == {"own-0": False}
