@@ -159,7 +159,10 @@ def test_a_viewer_signs_in_looks_and_signs_out(place: Place, context: BrowserCon
 def test_who_may_nothing_is_told_so_by_name(place: Place, context: BrowserContext) -> None:
     page = sign_in(place, context, "bob")
     expect(page.locator("#who")).to_have_text("oidc:bob@example.com")
-    expect(page.locator("#problems")).to_contain_text('"oidc:bob@example.com" may not get /v1/clusters')
+    problems = page.locator("#problems")
+    expect(problems).to_contain_text('"oidc:bob@example.com" may not read this fleet (403)')
+    expect(problems).to_contain_text("get /v1/clusters")
+    expect(page.locator("#live-text")).to_have_text("no access")
 
 
 def test_a_session_that_was_changed_or_has_ended_is_none(place: Place, context: BrowserContext) -> None:

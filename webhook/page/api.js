@@ -204,7 +204,7 @@ async function* changes(body) {
 }
 
 /**
- * Follow `/v1/events`; calls `onChange(data)` per change and `onState(state, retryAt)` when the connection does.
+ * Follow `/v1/events`; calls `onChange(data)` per change and `onState(state, retryAt, error)` when the connection does.
  *
  * Read with `fetch`, because the browser's own EventSource cannot send a token. A broken stream is opened again after 1 s,
  * 2 s, 4 s … 30 s, each with some jitter; at once when the machine is online again, when the returned function is called,
@@ -219,6 +219,7 @@ export function follow(onChange, onState) {
     current?.abort();
     const mine = current = new AbortController();
     let began = Infinity;
+    let refusal;
     try {
       const response = await send("/v1/events", { headers: { Accept: "text/event-stream" }, signal: mine.signal });
       began = performance.now();
@@ -231,6 +232,7 @@ export function follow(onChange, onState) {
         onState("signed-out", 0, error);
         return;
       }
+      refusal = error;
     }
     if (current !== mine) return;
     if (performance.now() - began > LONG_ENOUGH) {
@@ -239,7 +241,7 @@ export function follow(onChange, onState) {
     }
     const wait = Math.min(30000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());
     failures = Math.min(failures + 1, 5);
-    onState("disconnected", Date.now() + wait);
+    onState("disconnected", Date.now() + wait, refusal);
     timer = setTimeout(open, wait);
   }
   addEventListener("online", open);

@@ -5,12 +5,13 @@ import { ApiError, SignInError, ask, askAll, follow, paced, placementPath } from
 import { BudgetsView, budgetsCard } from "./budgets.js";
 import { retime, serverNow, ticking } from "./clock.js";
 import { ClusterView } from "./cluster.js";
-import { h, isNews, patchList, say } from "./dom.js";
+import { h, isNews, say } from "./dom.js";
 import { FleetView, regionKey } from "./fleet.js";
 import { HistoryView } from "./history.js";
 import { MapView } from "./map.js";
 import { PlacementView } from "./placement.js";
 import { PlacementsView } from "./placements.js";
+import { EVENTS, Problems } from "./problems.js";
 import { ReferenceView } from "./reference.js";
 import { RunView, RunsView, mostUrgent, runPath } from "./runs.js";
 import { labelKeys } from "./selection.js";
@@ -36,7 +37,6 @@ const state = {
   selected: "", // the ref of the placement in the address, or the chosen default
   isOutside: false, // the filter leaves the selected placement out
   selectedRun: "", // the ref of a run in the same way
-  problems: new Map(), // path → message
   connection: { state: "connecting", retryAt: 0 },
   revision: null,
   changedAt: null, // when the hub was last seen to change, in ms of its clock
@@ -45,6 +45,7 @@ const state = {
   historyAt: 0, // when the history of the cluster was read last
 };
 
+const problems = new Problems(by("problems"));
 const wanted = { clusters: new Wanted(), placements: new Wanted() };
 
 const signIn = new SignIn(() => {
@@ -150,7 +151,7 @@ const PATIENCE = 10000; // ms after the page was opened; then what is there is s
 setTimeout(() => isShown("fleet") && render(), PATIENCE + 50);
 
 function renderSummary() {
-  const all = ["clusters", "placements", "runs", "budgets"].every((part) => state[part] || state.problems.has(`/v1/${part}`));
+  const all = ["clusters", "placements", "runs", "budgets"].every((part) => state[part] || problems.has(`/v1/${part}`));
   if (!all && performance.now() < PATIENCE) return; // cards that come one by one would push each other and the fleet around
   document.querySelector("[data-view=fleet]").classList.remove("opening");
   showSummary(by("summary"), state.clusters, state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
@@ -195,23 +196,20 @@ function render() {
   RENDER[view]();
 }
 
-/** Note, or take back, what is wrong with a part of the API. */
-function problem(path, message) {
-  if (message) state.problems.set(path, message);
-  else state.problems.delete(path);
-  patchList(by("problems"), [...state.problems], ([key]) => key,
-    () => h("p", { class: "problem", role: "alert" }),
-    (element, [key, words]) => say(element, `${key} cannot be read: ${words}`));
+/** Record why a part of the API cannot be read; null: it can. */
+function problem(path, error) {
+  problems.record(path, error);
+  showConnection();
 }
 
 async function reading(path, task) {
   try {
     const cost = await task();
-    problem(path, "");
+    problem(path, null);
     return cost;
   } catch (error) {
     if (error instanceof SignInError) stranger(error);
-    else if (error instanceof ApiError) problem(path, inWords(error));
+    else if (error instanceof ApiError) problem(path, error);
     if (error.status === 403) deny(path);
     throw error;
   }
@@ -219,14 +217,11 @@ async function reading(path, task) {
 
 /** Replace "Loading…" in the place of a list that the viewer may not read. */
 function deny(path) {
-  for (const waiting of document.querySelectorAll(`[data-waits-for="${path}"]`)) say(waiting, "You have no right to list these objects.");
+  for (const waiting of document.querySelectorAll(`[data-waits-for="${path}"]`)) {
+    say(waiting, "You have no right to list these objects.");
+    waiting.classList.add("nothing");
+  }
   renderSummary();
-}
-
-/** Why something cannot be read, and what happens next. */
-function inWords(error) {
-  if (error.status === 403) return error.message;
-  return `${error.message}. The data shown may be out of date. Retrying…`;
 }
 
 /**
@@ -352,7 +347,7 @@ const askHistory = paced(async () => {
     return await reading(HISTORY, () => past.read());
   } catch (error) {
     if (error.status === 403) {
-      problem(HISTORY, ""); // said in place of the list
+      problem(HISTORY, null); // said in place of the list
       past.deny(error.message);
     }
     throw error;
@@ -434,7 +429,7 @@ onAddress((event) => {
   if (view !== before.view) {
     if (view === "placement") askDetail.now();
     if (view === "runs") askRun.now();
-    if (view !== "timeline") problem(HISTORY, "");
+    if (view !== "timeline") problem(HISTORY, null);
     if (view === "reference") askReference.now();
   }
   if (view === "timeline") {
@@ -508,13 +503,22 @@ function note(revision) {
 
 const changed = ticking(serverNow(), "last change ", " ago");
 
+/** The state of the connection, or what the viewer has no right to: "live" would promise changes that never come. */
+function connectionName() {
+  const name = state.connection.state;
+  if (name === "signed-out") return name;
+  if (problems.isLockedOut) return "no-access";
+  return problems.isWithoutEvents ? "no-events" : name;
+}
+
 function showConnection() {
-  const { state: name, retryAt } = state.connection;
+  const { retryAt } = state.connection;
+  const name = connectionName();
   by("live").dataset.state = name;
   const isDated = name === "live" && state.changedAt !== null;
   if (isDated) retime(changed, state.changedAt);
   const soon = retryAt > Date.now() ? ` in ${Math.ceil((retryAt - Date.now()) / 1000)} s` : "";
-  const words = { connecting: "connecting", live: "live", "signed-out": "not signed in", disconnected: `disconnected, retrying${soon}` }[name];
+  const words = { connecting: "connecting", live: "live", "signed-out": "not signed in", "no-access": "no access", "no-events": "no live updates", disconnected: `disconnected, retrying${soon}` }[name];
   if (isNews(by("live-text"), [words, isDated])) by("live-text").replaceChildren(words, ...(isDated ? [" · ", changed] : []));
 }
 
@@ -545,7 +549,8 @@ const reopen = follow(
     if (touched.includes(state.selected)) detail.refresh();
   },
   (name, retryAt, error) => {
-    if (error) stranger(error);
+    if (error instanceof SignInError) stranger(error);
+    problems.record(EVENTS, error?.status === 403 ? error : null);
     if (name === "live") {
       for (const one of Object.values(wanted)) one.all(); // what has been missed meanwhile is not known
       signIn.greet(); // another tab may have signed in somebody else

@@ -659,11 +659,12 @@ class FixtureHub:
         self.asked.append(f"{request.method} {request.path}")
         status = self.failing.get(request.path)
         if status is not None:
+            is_denied = status == 403
             body = {
-                "type": "urn:harbormaster:problem:not-ready",
-                "title": "Not ready",
+                "type": f"urn:harbormaster:problem:{'forbidden' if is_denied else 'not-ready'}",
+                "title": "Forbidden" if is_denied else "Not ready",
                 "status": status,
-                "detail": "the cache has not synced yet",
+                "detail": f'"ann" may not get {request.path}' if is_denied else "the cache has not synced yet",
                 "instance": "urn:uuid:6f1c",
             }
             return web.json_response(body, status=status, content_type="application/problem+json")

@@ -231,11 +231,15 @@ async def test_what_one_may_not_read_is_said(tabs):
     async with serving("get /v1/clusters", "get /v1/events") as (address, known), opened(tabs, address) as page:
         known.rights.discard(("ann", "get /v1/clusters"))
         await sign_in(page, "t-ann")
-        problem = page.locator('#problems .problem[data-key="/v1/clusters"]')
-        await expect(problem).to_contain_text('403 Forbidden: "ann" may not get /v1/clusters')
+        problem = page.locator("#problems .problem")
+        await expect(problem.locator("p").first).to_have_text(
+            '"ann" may not read this fleet (403). '
+            "Missing rights: get /v1/budgets, get /v1/clusters, get /v1/placements, get /v1/runs."
+        )
+        await expect(problem).to_have_count(1)
         await expect(problem).not_to_contain_text("out of date")
         await expect(page.locator("#fleet-body")).to_have_text("You have no right to list these objects.")
-        await expect(page.locator("#live")).to_have_attribute("data-state", "live")
+        await expect(page.locator("#live-text")).to_have_text("no access")
         await expect(page.locator("#sign-in")).to_be_hidden()
 
 
