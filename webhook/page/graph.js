@@ -245,7 +245,7 @@ export class GraphView {
     if (!isShown) return;
     const resources = this.placement.selectedResources ?? [];
     if (!isNews(this.own, resources)) return;
-    this.own.replaceChildren(...resources.slice(0, MOST_SELECTED).map(({ kind, namespace, name }) => h("li", {}, h("div", { class: "node of-object calm" }, h("span", { class: "kind" }, `${kind} `), namespace ? `${namespace}/${name ?? ""}` : name ?? ""))),
+    this.own.replaceChildren(...resources.slice(0, MOST_SELECTED).map(({ kind, namespace, name }) => h("li", {}, h("div", { class: "node of-object" }, h("span", { class: "kind" }, `${kind} `), namespace ? `${namespace}/${name ?? ""}` : name ?? ""))),
       ...(resources.length > MOST_SELECTED ? [h("li", {}, h("p", { class: "node quiet" }, `and ${number(resources.length - MOST_SELECTED)} more`))] : []));
   }
 

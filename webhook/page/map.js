@@ -61,7 +61,8 @@ export class MapView {
     Object.assign(this, { body, sub, choice });
     this.list = h("ul", { class: "cells" });
     this.rest = h("p", { class: "quiet", hidden: true });
-    body.replaceChildren(this.list, this.rest);
+    this.legend = h("ul", { class: "map-legend", "aria-label": "Colors of the squares" });
+    body.replaceChildren(this.list, this.rest, this.legend);
   }
 
   /** Show clusters by the label `key`; each cell leads to the table of its clusters. */
@@ -76,6 +77,8 @@ export class MapView {
       else cell.removeAttribute("aria-current");
       if (isNews(cell, members.map((one) => [one.state, one.cpu]))) cell.replaceChildren(...content(value, members));
     });
+    const states = tally(clusters, (cluster) => cluster.state, CLUSTER_STATES).map(([state]) => state);
+    patchList(this.legend, states, (state) => state, (state) => h("li", {}, h("i", { class: `swatch fill ${tone(state)}`, "aria-hidden": true }), h("span", {}, state)), () => {});
     this.rest.hidden = groups.length <= MOST_CELLS;
     if (isNews(this.rest, groups.length)) this.rest.textContent = `and ${count(groups.length - MOST_CELLS, "value")} more of ${key}`;
   }

@@ -269,7 +269,7 @@ export class RunView {
     this.why.className = `callout ${tone(run.state)}`;
     say(this.why, localTimes(why));
     this.waits.hidden = !run.waits.length;
-    this.waits.className = `callout waits ${run.waits.some((wait) => wait.command) ? "warn" : "busy"}`;
+    this.waits.className = `callout waits ${run.waits.some((wait) => wait.command) ? "warn" : tone(run.state)}`;
     if (isNews(this.waits, [run.ref, run.waits])) this.waits.replaceChildren(...run.waits.map((wait) => waiting(run, wait)));
     if (isNews(this.actions, [run.ref, run.state, run.undoTo])) showActions(this.actions, actionsOf(run));
     this.drawRollback(run, rollback);

@@ -17,6 +17,7 @@ const ACTIVE = ["updating", "waiting", "stopping", "stopped", "failed"];
 const QUIET_SHARE = 0.3; // of the busy time: the longest that an idle stretch is drawn
 const TAIL = 0.04; // of the axis: room after now while there is more to come
 const LETTER = 7; // px
+const MOST_LENGTHS = 6; // of idle stretches in the legend
 
 const TONES = { skipped: "calm", updated: "good", updating: "busy", failed: "bad", waiting: "warn", left: "calm", "not reached": "calm" };
 const BAND_TONES = { done: "good", updating: "busy", failed: "bad", waiting: "warn", stopping: "warn", stopped: "warn" };
@@ -226,8 +227,8 @@ export class Timeline {
     const axis = axisOf(bands, begin, ended ?? now, ended === null);
     const format = timeIn(axis.last - axis.begin);
     this.element.style.setProperty("--now", ended === null ? percent(axis.place(now)) : "-9px");
-    this.drawAxis(bands, axis, now, ended);
-    this.drawLegend(bands, axis);
+    const named = this.drawAxis(bands, axis, now, ended);
+    this.drawLegend(bands, axis, named);
     const all = bands.reduce((sum, band) => sum + band.bars.length, 0);
     patchList(this.bands, bands, (band) => band.name, makeBand, (element, band) => this.drawBand(element, band, axis, format, all));
     this.summary = listed(bands.flatMap((band) => band.bars)) || "no clusters";
@@ -236,6 +237,7 @@ export class Timeline {
     this.stop();
   }
 
+  /** Returns the starts of the idle stretches whose length is on the axis. */
   drawAxis(bands, axis, now, ended) {
     const found = isLaidOut(this.axis) ? ticks(bands, axis, now, ended, this.axis.clientWidth) : [];
     patchList(this.axis, found, (tick) => `${tick.kind}${tick.kind === "now" ? "" : tick.when}`, () => h("li"), (element, tick) => {
@@ -244,18 +246,20 @@ export class Timeline {
       element.style.width = `${tick.size}px`;
       say(element, tick.text);
     });
+    return found.filter((tick) => tick.kind === "idle").map((tick) => tick.when);
   }
 
-  /** Say what the shades mean that are to be seen. */
-  drawLegend(bands, axis) {
+  /** Explain the shades, with the lengths of the idle stretches that have no room on the axis. */
+  drawLegend(bands, axis, named) {
     const bars = bands.flatMap((band) => band.bars);
+    const lengths = axis.short.filter(({ from }) => !named.includes(from)).map(({ from, to }) => age((to - from) / 1000));
     const kinds = [
       bars.some((bar) => bar.plan) ? ["tl-forecast", "expected"] : null,
       bars.some((bar) => bar.open.length) ? ["tl-window", "maintenance window"] : null,
-      axis.short.length ? ["tl-gap", "idle time, shortened"] : null,
+      axis.short.length ? ["tl-gap", ["idle time, shortened", lengths.slice(0, MOST_LENGTHS).join(", ") + (lengths.length > MOST_LENGTHS ? " …" : "")].filter(Boolean).join(": ")] : null,
     ].filter(Boolean);
-    this.legend.hidden = !bars.some((bar) => bar.plan || bar.open.length);
-    patchList(this.legend, kinds, ([kind]) => kind, ([kind, words]) => h("li", {}, h("i", { class: kind }), words), () => {});
+    this.legend.hidden = !kinds.length;
+    patchList(this.legend, kinds, ([kind]) => kind, ([kind]) => h("li", {}, h("i", { class: kind }), h("span")), (element, [, words]) => say(element.lastElementChild, words));
   }
 
   drawBand(element, band, axis, format, all) {

@@ -9,7 +9,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.waiting import until
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, Opener, expect_address, expect_texts, show
+from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, Opener, expect_address, expect_texts, show, texts
 from tests.webhook.page.fixture_hub import FixtureHub, fill, make_cluster, placement_item
 from tests.webhook.page.fixture_objects import made_object, tree_on
 
@@ -323,3 +323,21 @@ async def test_it_can_be_read_from_desk_to_phone(hub: FixtureHub, open_page: Ope
         ]
         assert lefts == sorted(set(lefts)), f"{width} px: {lefts}"
     await opened.assert_quiet()
+
+
+async def test_a_state_has_a_sign_beside_its_color(hub: FixtureHub, open_page: Opener) -> None:
+    """The sign of the nodes in a group is also before the word in its head; a screen reader hears the word alone."""
+    on_clusters(hub, {"failed": 2, "applying": 1, "waiting": 1, "removing": 1, "available": 1})
+    page = (await open_page(GRAPH)).page
+    await expect(clusters_in(page)).to_have_count(6)
+    sign = "(node) => getComputedStyle(node, '::before').content"
+    signs = {}
+    for group in await page.locator(".graph-clusters > li").all():
+        head = await group.locator("> .of-group .slot").evaluate(sign)
+        (state,) = await texts(group.locator("> .of-group .pill"))
+        assert {await node.evaluate(sign) for node in await group.locator(".of-cluster").all()} == {head}
+        signs[state] = head
+    assert len({*signs.values()}) == 5, signs
+    assert all(shown.endswith('/ ""') for shown in signs.values()), signs
+    await page.evaluate(script().read_text(encoding="utf-8"))
+    assert await page.evaluate(FINDINGS) == []

@@ -319,3 +319,25 @@ async def test_a_run_that_does_not_exist_is_said_to_be_missing(hub, open_page):
     hub.runs = sample_runs()
     opened = await open_page("csur/nothing")
     await expect(opened.page.locator("#run-body")).to_have_text("Run csur/nothing does not exist or was deleted.")
+
+
+@pytest.mark.parametrize("width", [1280, 1024, 390])
+@pytest.mark.parametrize("scenario", ["stopped", "succeeded"])
+async def test_every_shortened_idle_time_has_its_length(hub: FixtureHub, open_page, scenario: str, width: int) -> None:
+    """On the axis, or in the legend if it has no room there."""
+    SCENARIOS[scenario](hub)
+    page = (await opened_on(open_page, hub, width=width)).page
+    legend = page.locator("#run .tl-legend")
+    await expect(legend).to_contain_text("idle time, shortened")
+    named = [text.removeprefix("\N{LEFT RIGHT ARROW} ") for text in await texts(page.locator("#run .tl-axis .idle"))]
+    listed = (await texts(legend))[0].partition(": ")[2]
+    lengths = sorted([*named, *filter(None, listed.split(", "))])
+    assert lengths == {"stopped": ["11 m", "17 m"], "succeeded": ["11 m"]}[scenario]
+
+
+async def test_the_banner_of_a_wait_has_the_tone_of_the_state(hub: FixtureHub, open_page) -> None:
+    """A wait that needs no user is as amber as the state, not blue."""
+    give(hub, since(4).at_four())
+    page = (await opened_on(open_page, hub)).page
+    await expect(page.locator("#run-sub .pill")).to_have_class("pill warn")
+    await expect(page.locator("#run .waits")).to_have_class("callout waits warn")

@@ -182,3 +182,16 @@ async def test_a_rollout_in_progress_is_neutral_until_it_stalls(hub: FixtureHub,
     await expect(row.locator(".lacking")).to_have_count(1)
     await expect(banner).to_have_class("callout bad")
     await opened.assert_quiet()
+
+
+async def test_the_map_has_a_legend(open_page: Opener) -> None:
+    page = (await open_page()).page
+    legend = page.get_by_role("list", name="Colors of the squares").get_by_role("listitem")
+    await expect(legend).to_have_text(["eligible", "leaving", "silent", "not joined"])
+    used = await page.locator(".squares i").evaluate_all(
+        "(all) => [...new Set(all.map((one) => one.className))].sort()"
+    )
+    keys = await legend.locator("i").evaluate_all(
+        "(all) => all.map((one) => one.className.replace('swatch ', '')).sort()"
+    )
+    assert keys == used
