@@ -125,7 +125,7 @@ export class BudgetsView {
     if (!pools.length) {
       say(sub, "");
       if (isNews(body, "empty")) {
-        body.replaceChildren(h("p", { class: "quiet" }, "No NodePool yet. Add one with ",
+        body.replaceChildren(h("p", { class: "quiet nothing" }, "No NodePool yet. Add one with ",
           h("code", {}, "harbormaster apply -f pool.yaml"), ". It then appears here automatically."));
       }
       return;

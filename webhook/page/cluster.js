@@ -133,7 +133,7 @@ export class ClusterView {
     say(this.title, "Cluster");
     say(this.sub, "");
     this.json.hidden = true;
-    if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet" }, words, words.endsWith("…") ? null : [" ", h("a", { href: href("fleet") }, "Show all clusters")]));
+    if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: words.endsWith("…") ? "quiet" : "quiet nothing" }, words, words.endsWith("…") ? null : [" ", h("a", { href: href("fleet") }, "Show all clusters")]));
   }
 
   /** Read the day of a cluster; returns what that cost. */

@@ -212,7 +212,7 @@ export class FleetView {
     this.toolbar = new Toolbar("Fleet", [
       { key: "q", kind: "search", title: "Search clusters", any: "name, state, label, taint" },
       { key: "state", kind: "select", title: "State", any: "any" },
-      { key: "label", kind: "pairs", title: "Label", any: "label: env=prod" },
+      { key: "label", kind: "pairs", title: "Label", any: "env=prod" },
       { key: "group", kind: "select", title: "Group by", any: "nothing" },
       { key: "sort", kind: "select", title: "Sort by", any: "name", narrowOnly: true }, // elsewhere the columns do that
     ]);
@@ -285,7 +285,7 @@ export class FleetView {
     if (!clusters.length) {
       say(sub, "");
       if (isNews(body, "empty")) {
-        body.replaceChildren(h("p", { class: "quiet" }, "No member cluster has joined yet. Add one with ",
+        body.replaceChildren(h("p", { class: "quiet nothing" }, "No member cluster has joined yet. Add one with ",
           h("code", {}, call("apply -f member.yaml")), ". It then appears here automatically."));
       }
       return;

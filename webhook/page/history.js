@@ -145,7 +145,7 @@ export class HistoryView {
       { key: "q", kind: "search", title: "Search the timeline", any: "name, user, rule, message" },
       { key: "type", kind: "select", title: "Entries", any: "all" },
       { key: "ns", kind: "select", title: "Namespace", any: "any" },
-      { key: "label", kind: "pairs", title: "Label", any: "label: team=web" },
+      { key: "label", kind: "pairs", title: "Label", any: "team=web" },
       { key: "by", kind: "select", title: "User", any: "any" },
       { key: "kind", kind: "select", title: "Kind", any: "any" },
       { key: "reason", kind: "select", title: "Rule or reason", any: "any" },

@@ -284,7 +284,7 @@ export class PlacementView {
     say(this.title, "Placement");
     say(this.sub, "");
     this.json.hidden = true;
-    if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet" }, words));
+    if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet nothing" }, words));
   }
 
   /** Show a placement as listed, or as read in full, with those of the runs that are its own. */

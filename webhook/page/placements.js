@@ -106,7 +106,7 @@ export class PlacementsView {
       { key: "q", kind: "search", title: "Search placements", any: "name, cluster, state" },
       { key: "state", kind: "select", title: "State", any: "any" },
       { key: "ns", kind: "select", title: "Namespace", any: "any" },
-      { key: "label", kind: "pairs", title: "Label", any: "label: team=web" },
+      { key: "label", kind: "pairs", title: "Label", any: "team=web" },
       { key: "sort", kind: "select", title: "Sort by", any: "reference" },
       { key: "group", kind: "select", title: "Group by", any: "nothing" },
     ]);
@@ -153,7 +153,7 @@ export class PlacementsView {
     if (!items.length) {
       say(sub, "");
       if (isNews(body, "empty")) {
-        body.replaceChildren(h("p", { class: "quiet" }, "No placement yet. Add one with ",
+        body.replaceChildren(h("p", { class: "quiet nothing" }, "No placement yet. Add one with ",
           h("code", {}, call("apply -f placement.yaml")), ". It then appears here automatically."));
       }
       return;
@@ -172,12 +172,12 @@ export class PlacementsView {
     patchList(this.list, shown, (one) => (one.items ? `=${one.value}` : one.ref),
       (one) => (one.items ? makeGroup() : h("li", {}, h("a", { class: "row-link" }), h("span", { class: "row-states" }))),
       (element, one, isNew) => (one.items ? updateGroup(element, one) : this.update(element, one, isNew)));
-    reveal(this.list);
     this.note.hidden = found.length > 0;
     this.more.hidden = Boolean(values.group) || found.length <= limit;
     say(this.more, this.all ? `Show only the first ${number(limit)}` : `Show all ${number(found.length)} placements`);
     this.more.setAttribute("aria-expanded", String(this.all));
     say(sub, found.length < items.length ? `${size}; ${number(found.length)} match` : size);
+    reveal(this.list); // once the parts above and below the list have their heights
   }
 
   offer(items) {

@@ -135,7 +135,7 @@ export class RunsView {
     if (!all.length) {
       say(sub, "");
       if (isNews(body, "empty")) {
-        body.replaceChildren(h("p", { class: "quiet" }, "No staged updates or upgrades. Start one with ", h("code", {}, call("run start")), " or ", h("code", {}, call("upgrade start")), "."));
+        body.replaceChildren(h("p", { class: "quiet nothing" }, "No staged updates or upgrades. Start one with ", h("code", {}, call("run start")), " or ", h("code", {}, call("upgrade start")), "."));
       }
       return;
     }
@@ -246,7 +246,7 @@ export class RunView {
     say(this.title, "Update run");
     say(this.sub, "");
     this.json.hidden = true;
-    if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet" }, words));
+    if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet nothing" }, words));
   }
 
   /** Show a run as listed, or as read in full, with its rollback among all `runs`. */

@@ -2,7 +2,7 @@
 
 import { href } from "./address.js";
 import { h, patchList, say } from "./dom.js";
-import { number } from "./format.js";
+import { count, number } from "./format.js";
 import { hasAll, terms } from "./selection.js";
 
 const MOST = 40;
@@ -101,6 +101,6 @@ export class SearchView {
     if (chosen) this.field.setAttribute("aria-activedescendant", chosen.id);
     else this.field.removeAttribute("aria-activedescendant");
     chosen?.scrollIntoView({ block: "nearest" });
-    say(this.note, all.length > MOST ? `the first ${number(MOST)} of ${number(all.length)}` : all.length ? "" : "Nothing matches.");
+    say(this.note, all.length > MOST ? `the first ${number(MOST)} of ${number(all.length)}` : all.length ? count(all.length, "result") : "Nothing matches.");
   }
 }

@@ -29,7 +29,7 @@ export class Toolbar {
     field.setAttribute("aria-label", title);
     field.classList.add("control", `control-${kind}`);
     this.fields.set(key, field);
-    this.element.append(kind === "select" ? h("label", { class: narrowOnly ? "control-label narrow-only" : "control-label" }, h("span", { "aria-hidden": true }, title), field) : field);
+    this.element.append(kind !== "search" ? h("label", { class: narrowOnly ? "control-label narrow-only" : "control-label" }, h("span", { "aria-hidden": true }, title), field) : field);
   }
 
   /** What may be chosen: `[[value, text], …]`. */

@@ -78,10 +78,11 @@
   const isTouch = matchMedia("(max-width: 700px), (pointer: coarse)").matches;
   const least = isTouch ? 44 : 24;
   const modal = document.querySelector("dialog:modal");
-  const small = [...document.querySelectorAll("button, select, input, textarea, summary, nav a")].filter((element) => {
+  const small = [...document.querySelectorAll("button, select, input, textarea, summary, nav a, .json, .node-name, .node-more, .cluster-name, .log-head a:not(.pill), a.label")].filter((element) => {
     if (!isForEyes(element) || (modal && !modal.contains(element))) return false;
     const { width, height } = element.getBoundingClientRect();
-    return height + 0.5 < (element.matches(".stretch") ? 24 : least) || (width + 0.5 < least && !element.matches(".stretch, summary"));
+    const own = element.matches(".stretch, .cluster-name, .node-name, .log-head a, a.label") ? 24 : least;
+    return height + 0.5 < own || (width + 0.5 < own && !element.matches(".stretch, summary"));
   }).map((element) => `${element.textContent.trim().slice(0, 30) || element.placeholder || element.id}: ${Math.round(element.offsetWidth)} x ${Math.round(element.offsetHeight)}`);
 
   // WCAG contrast of every text against what is painted behind it.

@@ -103,3 +103,15 @@ async def test_what_is_unfolded_is_in_the_address(hub: FixtureHub, open_page: Op
     await expect_address(page, "#placement/crp/payments?q=pay&section=objects&on=smartfish")
     await page.locator(".below-clusters summary", has_text="smartfish").click()
     await expect_address(page, "#placement/crp/payments?q=pay&section=objects")
+
+
+async def test_a_long_line_of_a_difference_is_wrapped(hub: FixtureHub, open_page: Opener) -> None:
+    """A box that scrolls sideways hides its end where scroll bars are only shown during scrolling."""
+    image = f"+  image: registry.example.com/shop/api:2026.11.3@sha256:{'0123456789abcdef' * 4}"
+    hub.release = rendered("payments", [group(["bravelion"], changed_object("Deployment", "api", "Changed", [image]))])
+    page = (await open_page(RELEASE, motion="reduce")).page
+    diff = page.locator(".release .diff")
+    await expect(diff).to_contain_text(image)
+    for width, _ in VIEWS:
+        await show(page, width)
+        assert await diff.evaluate("(box) => box.scrollWidth <= box.clientWidth"), width

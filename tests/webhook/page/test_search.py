@@ -115,3 +115,18 @@ async def test_both_dialogs_are_accessible_at_every_width(hub: FixtureHub, open_
         await assert_readable(page)
         await page.keyboard.press("Escape")
     await opened.assert_quiet()
+
+
+async def test_a_long_list_scrolls_between_its_field_and_its_count(hub: FixtureHub, open_page: Opener) -> None:
+    """The edges behind which the list continues are shaded."""
+    page = (await open_page()).page
+    await page.keyboard.press("/")
+    box, found = page.locator("#search"), page.locator(".search-found")
+    for width, _ in VIEWS:
+        await show(page, width)
+        assert await box.evaluate("(box) => box.scrollHeight <= box.clientHeight"), width
+        assert await found.evaluate("(list) => list.scrollHeight > list.clientHeight"), width
+        await expect(page.get_by_role("status")).to_be_in_viewport(ratio=1)
+    assert "local" in await found.evaluate("(list) => getComputedStyle(list).backgroundAttachment")
+    await page.keyboard.type("view ")
+    await expect(page.locator("#search").get_by_role("status")).to_have_text("6 results")

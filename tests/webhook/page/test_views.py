@@ -1,11 +1,13 @@
 """What is chosen in a view is in its address: search, filters, order, groups, the label of the map."""
 
+from pathlib import Path
+
 import pytest
 from playwright.async_api import Request, expect
 
 from tests.waiting import until
-from tests.webhook.page.conftest import SHORTEST_PAUSE, expect_address, texts
-from tests.webhook.page.fixture_hub import make_cluster, placement_item
+from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, VIEWS, expect_address, show, texts
+from tests.webhook.page.fixture_hub import fill, make_cluster, placement_item, sample_pools
 from tests.webhook.page.fixture_runs import sample_runs
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -220,3 +222,81 @@ async def test_only_what_has_changed_is_read_again(hub, open_page):
     assert sorted(asked) == sorted(
         ["clusters?name=busybee", "placements?ref=crp%2Fzebra", "runs", f"clusters?name={removed}"]
     )
+
+
+MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+
+PLACEHOLDERS = """() => {
+  const pen = document.createElement("canvas").getContext("2d");
+  const fields = [...document.querySelectorAll("main .toolbar input")].filter((field) => field.checkVisibility());
+  return fields.map((field) => {
+    const { font, paddingLeft, paddingRight } = getComputedStyle(field);
+    pen.font = font;
+    const room = field.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+    return [field.placeholder, room - pen.measureText(field.placeholder).width];
+  });
+}"""
+"""The placeholder of each field that is shown, and the pixels that it leaves free."""
+
+
+@pytest.mark.parametrize("view", ["fleet", "placement", "timeline"])
+async def test_the_label_filter_has_a_visible_label_and_placeholders_fit(open_page, view):
+    page = (await open_page(view)).page
+    field = page.get_by_role("combobox", name="Label", exact=True)
+    await expect(field).to_be_visible()
+    for width in (1440, 1280, 1024, 768, 390):
+        await show(page, width)
+        await expect(page.locator(".control-label:has(.control-pairs) span")).to_be_visible()
+        assert [text for text, free in await page.evaluate(PLACEHOLDERS) if free < 0] == [], width
+
+
+@pytest.mark.parametrize("height", [768, 900])
+@pytest.mark.parametrize("width", [1024, 1440])
+async def test_the_selected_row_is_on_the_screen(hub, open_page, width, height):
+    """Beside a placement, its list is as high as the screen leaves room for, and scrolls to the selected row."""
+    names = [f"web-{number:02}" for number in range(40)]
+    fill(hub, hub.clusters, [placement_item(f"crp/{name}", "PickAll", {"bravelion": "available"}) for name in names])
+    page = (await open_page("placement/crp/web-31", width=width)).page
+    await show(page, width, height=height)
+    await page.reload()
+    await expect(page.locator("#placement-title")).to_have_text("web-31")
+    await expect(page.locator(".placements [aria-current]")).to_be_in_viewport(ratio=1)
+    await expect(page.locator("#placements-body")).to_be_in_viewport(ratio=1)
+    await expect(page.locator(".explanation")).to_be_visible()
+    await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    await expect(page.locator(".placements [aria-current]")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("view", ["fleet", "placement", "runs", "budgets", "placement/crp/none", "cluster/none"])
+async def test_a_page_with_nothing_in_it_fits_on_the_screen(hub, open_page, view, width):
+    fill(hub, [], [])
+    page = (await open_page(view, settle=False, width=width, motion="reduce")).page
+    await expect(page.locator("main > [data-view]:not([hidden]) .nothing").first).to_be_visible()
+    assert await page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
+
+
+async def test_a_placement_that_does_not_exist_takes_a_line(open_page):
+    page = (await open_page("placement/crp/none", width=390)).page
+    await expect(page.locator("#placement-body")).to_contain_text("does not exist")
+    assert (await page.locator("#placement-panel").bounding_box())["height"] < 200
+
+
+@pytest.mark.parametrize(
+    "view", ["fleet", "placement/crp/payments", "placement/crp/payments?tab=graph", "cluster/calmheron", "timeline"]
+)
+async def test_links_of_their_own_are_targets_of_24_pixels(hub, open_page, view):
+    """WCAG 2.5.8 has an exception for links in a sentence."""
+    hub.runs, hub.pools = sample_runs(), sample_pools()
+    page = (await open_page(view, motion="reduce")).page
+    for width, scheme in VIEWS:
+        await show(page, width, scheme)
+        measured = await page.evaluate(MEASURE)
+        assert {key: measured[key] for key in LEGIBLE} == LEGIBLE, f"{width} px, {scheme}"
+
+
+async def test_the_search_button_does_not_touch_the_edge_of_the_bar(open_page):
+    """Its border is invisible where it is as high as the bar."""
+    page = (await open_page(width=390)).page
+    border = await page.locator("#search-button").evaluate("(button) => getComputedStyle(button).borderTopColor")
+    assert border == "rgba(0, 0, 0, 0)"
