@@ -14,6 +14,7 @@ import { keepToken, readToken } from "./session.js";
 const WORDS = { approve: "Approve", reject: "Reject", stop: "Stop", resume: "Resume", undo: "Roll back", confirm: "Confirm removal of", cordon: "Cordon", uncordon: "Uncordon" };
 const REASONED = new Set(["approve", "reject"]);
 const PATH = "/v1/actions";
+const GUIDE = "https://harbormaster.dev/docs/the-page.html#actions";
 
 const dialog = document.getElementById("action");
 let opener = ""; // key of the button that has opened the dialog: a live update may have replaced the button since
@@ -56,6 +57,14 @@ function open(order) {
   dialog.showModal();
 }
 
+/** What the viewer of a refusal can do next. `wasSent`: the action itself was refused, not its preview. */
+function nextStep(status, wasSent) {
+  if (status === 403) return ["Nothing was changed. Ask an administrator of the hub for this right: ", h("a", { href: GUIDE }, "Rights of actions"), "."];
+  if (status === 409) return [wasSent ? "Nothing was changed. Check again to see the current effect." : "Nothing was changed. The action is possible once this reason no longer applies."];
+  if (status === 0 || status >= 500) return [wasSent ? "The action may have been executed. Check again to see the current state." : "Nothing was changed. Check again later."];
+  return [];
+}
+
 /** One action, from its preview to its result. */
 class Action {
   constructor(order) {
@@ -64,6 +73,7 @@ class Action {
     this.body = h("div", { class: "action-effect" });
     this.changes = h("section", { class: "action-changes", "aria-label": "Changes", hidden: true });
     this.status = h("p", { class: "action-status", role: "status" });
+    this.next = h("p", { class: "quiet action-next", hidden: true });
     this.reason = h("textarea", { id: "action-reason", class: "control", rows: 2, maxlength: 1024, required: order.action === "reject" });
     this.token = h("input", { id: "action-token", class: "control", type: "password", autocomplete: "off", spellcheck: "false" });
     this.reasonField = h("p", { class: "action-field", hidden: !REASONED.has(order.action) },
@@ -73,11 +83,12 @@ class Action {
     this.confirm = h("button", { type: "submit", class: "act primary", disabled: true }, "Confirm");
     this.cancel = h("button", { type: "button", class: "act", onclick: () => dialog.close() }, "Cancel");
     this.form = h("form", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
-      h("h2", { id: "action-title" }, titleOf(order)), this.body, this.changes, this.reasonField, this.tokenField, this.status, h("p", { class: "action-buttons" }, this.confirm, this.cancel));
+      h("h2", { id: "action-title" }, titleOf(order)), this.body, this.changes, this.reasonField, this.tokenField, this.status, this.next, h("p", { class: "action-buttons" }, this.confirm, this.cancel));
     dialog.replaceChildren(this.form);
   }
 
   say(words, tone = "") {
+    this.next.hidden = true;
     this.status.className = `action-status ${tone ? `callout ${tone}` : ""}`;
     this.status.textContent = words;
   }
@@ -174,9 +185,12 @@ class Action {
     // Another state or an outage may be over by now. A right, or a reason in the state of the object, is not.
     const mayChange = error.status === 0 || error.status === 429 || error.status >= 500 || (error.status === 409 && this.facts !== null);
     this.confirm.classList.toggle("primary", mayChange);
-    this.facts = null;
+    const next = nextStep(error.status, this.facts !== null);
     const isExpected = error.status === 409 && error.detail; // the status and the ID of the request explain nothing then
     this.say(isExpected ? error.detail : error.message, isExpected ? "warn" : "bad");
+    this.facts = null;
+    this.next.replaceChildren(...next);
+    this.next.hidden = !next.length;
     this.confirm.textContent = "Check again";
     this.confirm.disabled = false;
   }

@@ -166,14 +166,42 @@ async def test_a_rejection_needs_a_reason_and_a_stale_effect_is_not_executed(tmp
         await expect(dialog.get_by_role("status")).to_contain_text("is not waiting for an approval")
         again = dialog.get_by_role("button", name="Check again", exact=True)
         await expect(again).to_have_class("act primary")  # the state of the run may be another one by now
+        next_step = dialog.locator(".action-next")
+        await expect(next_step).to_have_text("Nothing was changed. Check again to see the current effect.")
         await again.click()
         await expect(again).to_have_class("act")
         await expect(dialog.get_by_role("status")).to_contain_text("is not waiting for an approval")
+        await expect(next_step).to_contain_text("The action is possible once this reason no longer applies.")
         await dialog.get_by_role("button", name="Cancel", exact=True).click()
         assert annotation(await up.store.get(STAGED_RUN, Key(RUN)), REJECTED) == ""
         await page.get_by_role("button", name=f"Resume {RUN}", exact=True).click()
         await confirm.click()
         await expect(dialog.get_by_role("status")).to_have_text(f"{RUN} resumed")
+
+
+async def test_a_missing_right_leads_to_the_rights_of_actions(tmp_path, tabs):
+    """The server of this module may do everything, so the API server's refusal is that of a route."""
+    detail = '"ann" may not patch clusterstagedupdateruns'
+    body = {"type": "urn:harbormaster:problem:forbidden", "title": "Forbidden", "status": 403, "detail": detail}
+    async with (
+        waiting_hub(tmp_path / "data") as up,
+        opened(tabs, f"{up.https_url}/#csur/{RUN}", token_of(up)) as page,
+    ):
+        await page.route(
+            "**/v1/actions",
+            lambda route: route.fulfill(status=403, content_type="application/problem+json", json=body),
+        )
+        await page.get_by_role("button", name=f"Approve {RUN}", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("status")).to_have_text(f"403 Forbidden: {detail}")
+        await expect(dialog.locator(".action-next")).to_have_text(
+            "Nothing was changed. Ask an administrator of the hub for this right: Rights of actions."
+        )
+        for width, scheme in VIEWS:
+            await show(page, width, scheme)
+            assert await dialog.evaluate("(box) => box.scrollWidth <= box.clientWidth"), (width, scheme)
+        await page.evaluate(script().read_text(encoding="utf-8"))
+        assert await page.evaluate(FINDINGS) == []
 
 
 async def test_a_page_that_asks_nobody_asks_for_the_token_before_it_acts(tmp_path, tabs):

@@ -60,7 +60,7 @@ async def test_a_fleet_without_live_updates_is_not_live(hub: FixtureHub, open_pa
     await expect(page.locator("#live")).to_have_attribute("data-state", "live")
 
 
-@pytest.mark.parametrize("module", ["problems.js"])
+@pytest.mark.parametrize("module", ["problems.js", "actions.js"])
 async def test_the_guide_exists(module: str) -> None:
     """The documents are on the site of the project, under the path that they have in the repository."""
     text = (PAGE / module).read_text(encoding="utf-8")
