@@ -2,9 +2,10 @@
 
 A powerful agent executes placements. Without this check, a user with the right to write one could apply ClusterRoles or
 webhooks to every member, or copy whole namespaces with their Secrets to a member in order to read them there. The
-author therefore needs the right to read the selected objects. Objects that grant power also need the verb ``place``:
-those of the groups of RBAC, admission, definitions, aggregated APIs, flow control and runtime classes, and those in
-system namespaces. Rights are reviewed for:
+author therefore needs the right to read the selected objects.
+
+Objects that grant power also need the verb ``place``: those of the groups of RBAC, admission, definitions, aggregated
+APIs, flow control and runtime classes, and those in system namespaces. Rights are reviewed for:
 
 * overrides, which modify placed objects. The author needs the right to ``update`` the objects that a rule patches, and
   to ``delete`` those that a rule of type Delete drops, or the verb ``place``. Any change of ``spec`` counts. An update

@@ -1,11 +1,12 @@
 """Sockets of a listener, counted from accept on, and the choice of victims when there are too many.
 
 A socket costs memory before its TLS handshake is done, and a client that never starts a handshake costs as much as an
-honest caller. So the limit applies from accept on, and handshakes have another limit per address. The API server may
-share its address with an attacker (a proxy, konnectivity), so no client is refused because of others at its address.
-At the limit per address, and whenever a quarter of all sockets is silent or in a handshake, the oldest of those is
-closed, because an honest handshake takes milliseconds. Otherwise, the connected client that has been idle longest is
-closed. *Vouched-for* clients, which have authenticated, come last, and are closed only while they are idle.
+honest caller. So the limit applies from accept on, and handshakes have another limit per address.
+
+The API server may share its address with an attacker (a proxy, konnectivity), so no client is refused because of others
+at its address. At the limit per address, and whenever a quarter of all sockets is silent or in a handshake, the oldest
+of those is closed, because an honest handshake takes milliseconds. Otherwise, the connected client that has been idle
+longest is closed. *Vouched-for* clients, which have authenticated, come last, and are closed only while they are idle.
 
 CPU time is limited as well. A handshake costs more than a review, so each address may start `HANDSHAKES_PER_SECOND`. A
 handshake above that is delayed, unless a vouched-for client is connected from there. All unauthenticated clients share

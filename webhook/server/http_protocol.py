@@ -6,10 +6,12 @@ application's headers.
 Through the library and the regular handler, a review takes two and a half times the CPU time of the fast path. An API
 server writes every review in the same few lines and sends it in one go. So a message of exactly that form is answered
 where it arrives, if the hooks (`webhook.endpoints.admission.hooks`) can answer without waiting. Everything else is
-passed to the library unchanged. Both must agree on message boundaries, or a client could smuggle a request through a
-proxy that it shares with others. So the fast path is open only while the library waits for a new message, and is closed
-permanently on a connection that has sent a message of any other form. If the library lacks the attributes that show
-whether it waits, the fast path is disabled.
+passed to the library unchanged.
+
+Both must agree on message boundaries, or a client could smuggle a request through a proxy that it shares with others.
+So the fast path is open only while the library waits for a new message, and is closed permanently on a connection that
+has sent a message of any other form. If the library lacks the attributes that show whether it waits, the fast path is
+disabled.
 
 A general parser cannot replace this one. It accepts more forms than the library does, and each of them would be a place
 where the two may disagree. Nor does it know whether the library waits.

@@ -1,10 +1,11 @@
 """Removal marks: the annotation that authorizes a removal, and the agent's decision about content.
 
 A binding or a Work can be deleted in many ways: by hand, with its namespace, with its definition, by restoring a
-backup. None of these is a reason to remove content from a member. So the loop first marks the object for removal, by an
-annotation with the object's own uid, and then deletes it. The uid invalidates the mark on a copy, or on an object
-recreated from a file. A controller or agent that sees an object being deleted without the mark does not block the
-deletion, but keeps the content on the member.
+backup. None of these is a reason to remove content from a member.
+
+So the loop first marks the object for removal, by an annotation with the object's own uid, and then deletes it. The uid
+invalidates the mark on a copy, or on an object recreated from a file. A controller or agent that sees an object being
+deleted without the mark does not block the deletion, but keeps the content on the member.
 
 The mark comes first because the two cannot be one write. A crash in between leaves a mark without a deletion: the next
 pass deletes the object, or has other plans for it and removes the mark (`without_removal_mark`). In the other order, a

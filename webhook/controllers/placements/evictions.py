@@ -3,10 +3,12 @@
 Evictions are decided one at a time, on the state of the store instead of the watch: the budget, the placement and the
 eviction are read from the store, and the bindings are relisted into the cache before they are counted. Writes of this
 process are in the cache anyway, including statuses that are not stored yet. So a binding counts correctly if the
-previous eviction has deleted it, or if the rollout has just found it unavailable. The deletion carries the resource
-version of the decision. If the binding was written in between (by its rollout, by a status update, or by a user who
-deleted it), the deletion fails and is decided again. One race remains: another binding of the placement may become
-unavailable, or be deleted by another client, during the deletion. No precondition covers two objects.
+previous eviction has deleted it, or if the rollout has just found it unavailable.
+
+The deletion carries the resource version of the decision. If the binding was written in between (by its rollout, by a
+status update, or by a user who deleted it), the deletion fails and is decided again. One race remains: another binding
+of the placement may become unavailable, or be deleted by another client, during the deletion. No precondition covers
+two objects.
 
 Before the deletion, the binding is recorded on the eviction, for the reason in `scorer.rollout.removal.eviction`.
 

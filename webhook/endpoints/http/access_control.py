@@ -10,9 +10,11 @@ Authorization is the same as for all other credentials.
 
 After too many bad tokens from one source address, new tokens from there are not reviewed for a while. That affects
 neither certificates nor tokens that were good before, which are reviewed again every minute regardless of other
-requests from that address. A new caller who shares an address with an attacker is throttled, not locked out. Tokens
-that claim to be for this server are counted in lanes, by a hash that callers cannot compute, so an attacker would have
-to fill every lane. All other credentials are counted separately.
+requests from that address.
+
+A new caller who shares an address with an attacker is throttled, not locked out. Tokens that claim to be for this
+server are counted in lanes, by a hash that callers cannot compute, so an attacker would have to fill every lane. All
+other credentials are counted separately.
 
 An authenticated caller has a rate limit on ``/v1``. The extender has none: a scheduler calls it twice per pod, and
 delaying it delays every pod. It limits itself, because it places one pod at a time.

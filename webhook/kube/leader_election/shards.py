@@ -6,10 +6,11 @@ another number of shards. All of them wait until the Lease is free or has expire
 
 An annotation has an entry for each replica: a beat, which the replica increments with every renewal, and its shards. A
 replica acquires a shard by adding it to its entry, over a version without this shard in any entry. It releases a shard
-by removing it from its entry, after its work has stopped. The terms of its shards end like a leader's: counted from
-before its last renewal was sent, and some seconds before the other replicas consider it dead. They do so when its beat
-has not changed for the duration of the Lease, by their own clocks. `webhook.kube.leader_election.term` describes the
-rules for terms.
+by removing it from its entry, after its work has stopped.
+
+The terms of its shards end like a leader's: counted from before its last renewal was sent, and some seconds before the
+other replicas consider it dead. They do so when its beat has not changed for the duration of the Lease, by their own
+clocks. `webhook.kube.leader_election.term` describes the rules for terms.
 
 A user may delete the Lease or overwrite its entries by mistake. A replica that does not find its entry, or finds
 entries without their digest, stops its work. It acquires no shard until all work that others may still run has ended.
