@@ -517,7 +517,7 @@ function showConnection() {
   by("live").dataset.state = name;
   const isDated = name === "live" && state.changedAt !== null;
   if (isDated) retime(changed, state.changedAt);
-  const soon = retryAt > Date.now() ? ` in ${Math.ceil((retryAt - Date.now()) / 1000)} s` : "";
+  const soon = retryAt > Date.now() ? ` in ${Math.ceil((retryAt - Date.now()) / 1000)}s` : "";
   const words = { connecting: "connecting", live: "live", "signed-out": "not signed in", "no-access": "no access", "no-events": "no live updates", disconnected: `disconnected, retrying${soon}` }[name];
   if (isNews(by("live-text"), [words, isDated])) by("live-text").replaceChildren(words, ...(isDated ? [" · ", changed] : []));
 }

@@ -1,15 +1,15 @@
 /** Words for numbers, ages, quantities and names, as the page writes them. */
 
-/** `41 s`, `14 m`, `3 h 12 m`, `2 d 4 h`. */
+/** `41s`, `14m`, `3h 12m`, `2d 4h`: as the messages of the server have it. */
 export function age(elapsed) {
   const s = Math.max(0, Math.floor(elapsed));
-  if (s < 100) return `${s} s`;
+  if (s < 100) return `${s}s`;
   const m = Math.floor(s / 60);
-  if (m < 60) return `${m} m`;
+  if (m < 60) return `${m}m`;
   const hours = Math.floor(m / 60);
-  if (hours < 24) return m % 60 ? `${hours} h ${m % 60} m` : `${hours} h`;
+  if (hours < 24) return m % 60 ? `${hours}h ${m % 60}m` : `${hours}h`;
   const days = Math.floor(hours / 24);
-  return hours % 24 && days < 10 ? `${days} d ${hours % 24} h` : `${days} d`;
+  return hours % 24 && days < 10 ? `${days}d ${hours % 24}h` : `${days}d`;
 }
 
 const SUFFIX = {

@@ -283,7 +283,7 @@ def sample_placements() -> list[Json]:
             "PickAll",
             {"bravelion": up, "smartfish": "failed"},
             state="failed",
-            why="On smartfish the Deployment web/front did not become available within 5 m.",
+            why="On smartfish the Deployment web/front did not become available within 5m.",
             details={"smartfish": "Deployment web/front: ImagePullBackOff"},
             decided=340,
         ),
@@ -426,7 +426,7 @@ def _filters(question: Question, cluster: Json) -> tuple[list[Json], str, str]:
         )
         verdict = cluster["reason"]
         words = {
-            "HeartbeatStale": "last heartbeat 14m3s ago, limit 5m",
+            "HeartbeatStale": "last heartbeat 14m 3s ago, limit 5m",
             "ClusterLeaving": "it is leaving the fleet",
         }.get(verdict, "its agent has not joined")
     if not verdict:

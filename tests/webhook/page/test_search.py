@@ -80,7 +80,7 @@ async def test_a_phone_has_a_button_for_the_search(open_page: Opener, width: int
     """The line of the connection keeps its height, however long its text is."""
     page = (await open_page("fleet", width=width)).page
     heights = []
-    for words in ("live", "disconnected, retrying in 16 s"):
+    for words in ("live", "disconnected, retrying in 16s"):
         await page.evaluate("(words) => document.getElementById('live-text').replaceChildren(words)", words)
         heights.append(await page.locator(".bar").evaluate("(bar) => bar.getBoundingClientRect().height"))
     assert heights[0] == heights[1]
