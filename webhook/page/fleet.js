@@ -3,7 +3,7 @@
 import { address, change, href } from "./address.js";
 import { retime, serverNow, ticking } from "./clock.js";
 import { flash, h, isNews, patchList, say } from "./dom.js";
-import { bytes, cores, count, label, number, quantity, taint, tally } from "./format.js";
+import { byName, bytes, cores, count, label, number, quantity, taint, tally } from "./format.js";
 import { coresOf } from "./map.js";
 import { besideRow, pillInRow, pillOf } from "./reference.js";
 import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
@@ -45,6 +45,13 @@ const SORT_KEYS = {
   heartbeat: (c) => -Date.parse(c.lastHeartbeat ?? ""), // an age
   placements: (c) => (c.placements ?? []).length,
 };
+
+/** The orders on offer: each column that sorts, both ways. Without a choice, a list that is not cut is by name. */
+function orders(isCut) {
+  const columns = COLUMNS.filter(({ key }) => SORT_KEYS[key]).map(({ key, title }) => [key, key === "name" ? "name" : title]);
+  const both = columns.flatMap(([key, title]) => [[key, title], [`-${key}`, `${title}, descending`]]);
+  return isCut ? both : both.filter(([key]) => key !== "name");
+}
 
 /** The label that clusters are mapped by where the reader has chosen none. */
 export function regionKey(clusters) {
@@ -216,7 +223,6 @@ export class FleetView {
       { key: "group", kind: "select", title: "Group by", any: "nothing" },
       { key: "sort", kind: "select", title: "Sort by", any: "name", narrowOnly: true }, // elsewhere the columns do that
     ]);
-    this.toolbar.offer("sort", COLUMNS.filter(({ key }) => SORT_KEYS[key] && key !== "name").flatMap(({ key, title }) => [[key, title], [`-${key}`, `${title}, descending`]]));
     this.heads = new Map();
     const head = COLUMNS.map((column) => h("th", { role: "columnheader", scope: "col", class: `c-${column.key}${column.number ? " num" : ""}` }, this.sorter(column)));
     this.table = h("table", { role: "table", class: "fleet", "aria-labelledby": "fleet-title", onkeydown: (event) => this.walk(event), onfocusin: () => this.stop() },
@@ -247,7 +253,7 @@ export class FleetView {
 
   /** Show member clusters, by name. */
   show(clusters) {
-    this.clusters = clusters;
+    this.clusters = [...clusters].sort((a, b) => byName(a.name, b.name));
     this.render();
   }
 
@@ -295,11 +301,13 @@ export class FleetView {
     const sort = address().query.get("sort") ?? "";
     this.toolbar.offer("state", counted(tally(clusters, (c) => c.state, CLUSTER_STATES)));
     this.toolbar.offer("label", labelPairs(clusters).map((pair) => [pair, ""]));
+    const found = this.chosen(values);
+    const isCut = !values.group && !this.all && found.length > this.firstRows();
+    this.toolbar.offer("sort", orders(isCut), isCut ? "not eligible first" : "name");
     this.toolbar.offer("group", labelKeys(clusters).map(([key, number_]) => [key, `${key} (${number_})`]));
     this.toolbar.read(); // what is chosen may only now be on offer
     this.showOrder(sort);
-    const found = this.chosen(values);
-    const part = values.group ? this.renderGroups(found, values.group, sort) : this.renderRows(found, sort);
+    const part = values.group ? this.renderGroups(found, values.group, sort) : this.renderRows(found, sort, isCut);
     this.stop();
     this.table.hidden = !found.length;
     this.note.hidden = found.length > 0;
@@ -308,9 +316,8 @@ export class FleetView {
     say(sub, `${size}${isFiltered ? `; ${number(found.length)} match` : ""}${part}`);
   }
 
-  renderRows(found, sort) {
+  renderRows(found, sort, cut) {
     const limit = this.firstRows();
-    const cut = !this.all && found.length > limit;
     // A cut list in no other order begins with the clusters that need a look.
     const ordered = sort ? sorted(found, sort, SORT_KEYS) : cut ? [...found].sort((a, b) => a.eligible - b.eligible) : found;
     const shown = cut ? ordered.slice(0, limit) : ordered;

@@ -65,10 +65,17 @@ export function taint({ key, value, effect }) {
   return `${label(key, value)}:${effect}`;
 }
 
+const collator = new Intl.Collator("en", { numeric: true });
+
+/** The order of names: `region-2` before `region-10`. */
+export function byName(a, b) {
+  return collator.compare(a, b) || (a < b ? -1 : Number(a > b));
+}
+
 /** Count items by a key, in the order of `order`, then by name: `[["eligible", 10], …]`. */
 export function tally(items, keyOf, order = []) {
   const counts = new Map();
   for (const item of items) counts.set(keyOf(item), (counts.get(keyOf(item)) ?? 0) + 1);
   const place = (key) => (order.includes(key) ? order.indexOf(key) : order.length);
-  return [...counts].sort(([a], [b]) => place(a) - place(b) || (a < b ? -1 : 1));
+  return [...counts].sort(([a], [b]) => place(a) - place(b) || byName(a, b));
 }

@@ -1,5 +1,7 @@
 /** Searching, filtering, sorting and grouping of what has been read: plain functions of lists. */
 
+import { byName } from "./format.js";
+
 /** The words of a search, in lower case. */
 export const terms = (text) => (text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
 
@@ -26,7 +28,7 @@ export function labelKeys(items) {
   for (const { labels } of items) {
     for (const [key, value] of Object.entries(labels ?? {})) values.set(key, (values.get(key) ?? new Set()).add(value));
   }
-  return [...values].map(([key, found]) => [key, found.size]).sort(([a], [b]) => (a < b ? -1 : 1));
+  return [...values].map(([key, found]) => [key, found.size]).sort(([a], [b]) => byName(a, b));
 }
 
 const MOST_VALUES = 30; // of one key: names that are labels as well are no help
@@ -38,7 +40,7 @@ export function labelPairs(items) {
   for (const { labels } of items) {
     for (const [key, value] of Object.entries(labels ?? {})) if (few.has(key)) found.add(`${key}=${value}`);
   }
-  return [...found].sort();
+  return [...found].sort(byName);
 }
 
 /** Sort by what `keys` has for a name: `nodes`, or `-nodes` for the reverse. What has no value comes last. */
@@ -50,7 +52,7 @@ export function sorted(items, by, keys) {
   const valued = items.map((item) => [key(item), item]);
   return valued.sort(([a], [b]) => {
     if (missing(a) || missing(b)) return missing(a) - missing(b);
-    const order = a < b ? -1 : Number(a > b);
+    const order = typeof a === "string" && typeof b === "string" ? byName(a, b) : a < b ? -1 : Number(a > b);
     return backwards ? -order : order;
   }).map(([, item]) => item);
 }
@@ -63,5 +65,5 @@ export function grouped(items, valueOf) {
     if (!groups.has(value)) groups.set(value, []);
     groups.get(value).push(item);
   }
-  return [...groups].sort(([a], [b]) => (a === "") - (b === "") || (a < b ? -1 : 1));
+  return [...groups].sort(([a], [b]) => (a === "") - (b === "") || byName(a, b));
 }

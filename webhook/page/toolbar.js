@@ -32,14 +32,14 @@ export class Toolbar {
     this.element.append(kind !== "search" ? h("label", { class: narrowOnly ? "control-label narrow-only" : "control-label" }, h("span", { "aria-hidden": true }, title), field) : field);
   }
 
-  /** What may be chosen: `[[value, text], …]`. */
-  offer(key, options) {
+  /** What may be chosen: `[[value, text], …]`, and for a select what no choice means. */
+  offer(key, options, any = "") {
     const field = this.fields.get(key);
     const place = field.list ?? field;
-    if (!isNews(place, options)) return;
+    if (!isNews(place, [options, any])) return;
     const made = options.map(([value, text]) => h("option", { value }, text));
     if (field.list) place.replaceChildren(...made);
-    else place.replaceChildren(place.firstElementChild, ...made);
+    else place.replaceChildren(any ? h("option", { value: "" }, any) : place.firstElementChild, ...made);
   }
 
   /** Show what the address says, and return it by key. */

@@ -6,8 +6,16 @@ import pytest
 from playwright.async_api import Request, expect
 
 from tests.waiting import until
-from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, VIEWS, expect_address, show, texts
-from tests.webhook.page.fixture_hub import fill, make_cluster, placement_item, sample_pools
+from tests.webhook.page.conftest import (
+    LEGIBLE,
+    SHORTEST_PAUSE,
+    VIEWS,
+    expect_address,
+    expect_texts,
+    show,
+    texts,
+)
+from tests.webhook.page.fixture_hub import fill, make_cluster, many, placement_item, sample_pools
 from tests.webhook.page.fixture_runs import sample_runs
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -72,6 +80,40 @@ async def test_a_column_sorts_up_then_down_then_not(hub, open_page):
     await expect_address(page, "#fleet?sort=-nodes")
     await nodes.get_by_role("button").click()
     assert await names(page) == sorted(c["name"] for c in hub.clusters)
+
+
+async def test_numbers_in_names_sort_by_value(hub, open_page):
+    """In the table, the groups, the map and what is offered: region-2 comes before region-10."""
+    for place, cluster in enumerate(hub.clusters):
+        cluster["name"], cluster["labels"]["region"] = f"member-{12 - place}", f"region-{12 - place}"
+    order = [f"region-{place}" for place in range(1, 13)]
+    page = (await open_page("fleet", width=390)).page
+    await page.get_by_role("button", name="Show all 12 clusters").click()
+    assert await names(page) == [f"member-{place}" for place in range(1, 13)]
+    assert await texts(page.locator(".cell b")) == order
+    await page.get_by_label("Sort by").select_option("-region")
+    assert await names(page) == [f"member-{place}" for place in range(12, 0, -1)]
+    await page.get_by_label("Group by").select_option("region")
+    await expect_texts(page.locator(".group-toggle"), [f"{region} 1 cluster" for region in order])
+    labels = page.locator("#fleet-label option")
+    offered = await labels.evaluate_all("(all) => all.map((one) => one.value)")
+    assert [one for one in offered if one.startswith("region=")] == [f"region={region}" for region in order]
+
+
+async def test_the_control_names_the_order_of_the_fleet(hub, open_page):
+    many(hub)
+    page = (await open_page("fleet", width=390)).page
+    sort = page.get_by_label("Sort by")
+    chosen = sort.locator("option:checked")
+    await expect(chosen).to_have_text("not eligible first")
+    assert (await names(page))[0] == "member-0500"
+    await sort.select_option("name")
+    await expect(chosen).to_have_text("name")
+    assert (await names(page))[0] == "member-0000"
+    await sort.select_option("")
+    await page.get_by_role("button", name="Show all 1,000 clusters").first.click()
+    await expect(chosen).to_have_text("name")
+    assert (await names(page))[0] == "member-0000"
 
 
 async def test_groups_sum_up_and_one_at_a_time_unfolds(hub, open_page):
