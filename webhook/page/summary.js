@@ -41,7 +41,7 @@ function cards(clusters, placements, runs, more) {
     const sum = (key) => staged.reduce((total, run) => total + run[key], 0);
     const updated = byLimits.filter((c) => c.state === "available").length + sum("updated");
     const upgrading = (clusters ?? []).filter((cluster) => cluster.upkeep?.upgrade?.state === "Running").length;
-    const underWay = [rolling.length ? `${number(updated)} of ${count(byLimits.length + sum("clusters"), "cluster")} updated` : "", upgrading ? `${count(upgrading, "cluster")} being upgraded` : ""];
+    const underWay = [rolling.length ? `${number(updated)} of ${count(byLimits.length + sum("clusters"), "binding")} updated` : "", upgrading ? `${count(upgrading, "cluster")} being upgraded` : ""];
     out.push({ name: "Rolling out", value: rolling.length, words: underWay.filter(Boolean).join(" · ") || "nothing in progress" });
 
     const bindings = placements.flatMap((p) => p.clusters);

@@ -145,7 +145,7 @@ async def test_the_cards_are_sums_over_the_answers(open_page):
         [
             "Member clusters 12 9 eligible · 1 leaving · 1 silent · 1 not joined",
             "Placements 9 5 satisfied · 1 pending · 2 short · 1 failed",
-            "Rolling out 2 3 of 6 clusters updated",
+            "Rolling out 2 3 of 6 bindings updated",
             "Bindings 24 20 available · 2 applying · 1 waiting · 1 failed",
         ],
     )
@@ -232,7 +232,7 @@ async def test_the_fleet_shows_upgrades_and_windows(hub, open_page):
     ]
     windows = [await texts(rows.nth(place).locator(".c-window")) for place in (1, 3)]
     assert windows == [["open"], ["opens Sat 28 Nov 21:00"]]
-    assert "Rolling out 2 3 of 6 clusters updated · 1 cluster being upgraded" in await texts(page.locator(".card"))
+    assert "Rolling out 2 3 of 6 bindings updated · 1 cluster being upgraded" in await texts(page.locator(".card"))
     for width in (1271, 1270, 1024, 1001):
         await show(page, width)
         assert (await page.evaluate(MEASURE))["overflow"] == 0, f"{width} px"
@@ -546,7 +546,7 @@ async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_rel
     await expect(opened.page.locator(".card")).to_have_count(4)
     cards = await texts(opened.page.locator(".card"))
     assert "Placements 1 0 satisfied · 1 stalled" in cards
-    assert "Rolling out 1 1 of 4 clusters updated" in cards
+    assert "Rolling out 1 1 of 4 bindings updated" in cards
     await opened.assert_quiet()
 
 

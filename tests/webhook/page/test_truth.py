@@ -40,7 +40,7 @@ async def test_a_staged_update_counts_as_rolling_out(hub: FixtureHub, open_page:
     staged(hub, moments, moments.at_four())
     page = (await open_page()).page
     await expect(page.locator(".card", has_text="Rolling out")).to_contain_text(
-        re.compile(r"2.*of \d+ clusters updated")
+        re.compile(r"2.*of \d+ bindings updated")
     )
 
 
