@@ -89,18 +89,46 @@ function words(span, reason, pool, start, end, kind) {
   return `${reason.reason}, ${period(span, start, end)}: ${least}${amount(span, reason, kind)}${budgets ? `; ${budgets}` : ""}`;
 }
 
-/** Labels of the axis: every sixth hour of two days, every midnight of more. */
+/** Labels of the axis: the first day and every midnight, and of two days every sixth hour. */
 function ticks(start, end) {
   const long = end - start > 3 * DAY;
   const found = [];
   let lastDay = null;
   for (const { instant, hour, day } of hours(start, end)) {
-    const isNewDay = lastDay !== null && day !== lastDay;
+    const isNewDay = day !== lastDay;
     lastDay = day;
     if (isNewDay) found.push({ instant, text: dayOf(instant), major: true });
     else if (!long && hour % 6 === 0 && hour && found.at(-1)?.hour !== hour) found.push({ instant, text: clock(instant), hour });
   }
   return found;
+}
+
+const GAP = 8; // px between two labels
+
+/**
+ * The labels that fit into `width` pixels, by instant: where each starts. The first and the last day come first, then the
+ * other days, noon, and the other hours.
+ *
+ * A label that is cut off by the end moves to the left by at most half of itself.
+ */
+function fitting(all, start, end, width, widthOf) {
+  const places = new Map();
+  const fits = ({ instant, text }) => {
+    const size = widthOf(text);
+    const exact = ((instant - start) / (end - start)) * width;
+    const left = Math.min(exact, width - size);
+    const isFree = [...places.values()].every((other) => left >= other.left + other.size + GAP || left + size + GAP <= other.left);
+    if (exact - left > size / 2 || !isFree) return false;
+    places.set(instant, { left, size });
+    return true;
+  };
+  const days = all.filter(({ major }) => major);
+  days.slice(0, 1).forEach(fits);
+  [...days].reverse().some(fits);
+  days.forEach(fits);
+  all.filter(({ hour }) => hour === 12).forEach(fits);
+  all.forEach(fits);
+  return places;
 }
 
 const percent = (value) => `${Math.round(value * 1e6) / 1e4}%`;
@@ -109,9 +137,11 @@ const percent = (value) => `${Math.round(value * 1e6) / 1e4}%`;
 export class Heat {
   constructor() {
     this.axis = h("ol", { class: "heat-axis", "aria-hidden": true });
+    this.width = 0; // of the axis, in pixels
+    new ResizeObserver(([{ contentRect }]) => { this.width = contentRect.width; this.fit(); }).observe(this.axis);
     this.rows = h("div", { class: "heat-rows" });
     this.detail = h("p", { class: "heat-detail quiet" });
-    this.element = h("div", { class: "heat" }, this.axis, this.rows, this.detail);
+    this.element = h("div", { class: "heat" }, h("p", { class: "heat-limit", title: "The limit of nodes that may be disrupted at the same time, including those that are being disrupted now" }, "Limit in nodes"), this.axis, this.rows, this.detail);
     this.element.addEventListener("keydown", (event) => this.walk(event));
     this.element.addEventListener("focusin", (event) => this.tell(event.target.closest(".stretch")));
     this.element.addEventListener("focusout", () => this.tell(null));
@@ -161,16 +191,29 @@ export class Heat {
 
   drawAxis(start, end) {
     const length = end - start;
-    patchList(this.axis, ticks(start, end), ({ instant }) => String(instant), () => h("li"), (tick, { instant, text, major }) => {
+    const all = ticks(start, end);
+    this.shown = { all, start, end };
+    patchList(this.axis, all, ({ instant }) => String(instant), () => h("li"), (tick, { text, major, instant }) => {
       tick.className = major ? "major" : "minor";
       tick.style.left = percent((instant - start) / length);
-      tick.classList.toggle("at-end", (end - instant) / length < (major ? 0.13 : 0.06)); // a date is twice as wide as an hour
-      tick.classList.toggle("near-end", (end - instant) / length < 0.22);
       say(tick, text);
     });
+    this.fit();
     // The lines between the hours, or the days: midnight is where the reader's clock has it.
-    const first = ticks(start, end).find(({ major }) => major);
+    const first = all.find(({ major, instant }) => major && instant > start);
     this.element.style.setProperty("--offset", first && length > 3 * DAY ? (first.instant - start) / length : 0);
+  }
+
+  /** Show the labels of the axis that fit. */
+  fit() {
+    if (!this.width || !this.shown) return;
+    const { all, start, end } = this.shown;
+    const places = fitting(all, start, end, this.width, widths(this.axis));
+    for (const tick of this.axis.children) {
+      const place = places.get(Number(tick.dataset.key));
+      tick.hidden = !place;
+      if (place) tick.style.left = percent(place.left / this.width);
+    }
   }
 
   drawStrip(strip, reason, pool, start, end) {
@@ -193,6 +236,14 @@ export class Heat {
     const focused = [...strip.children].find((one) => one === document.activeElement);
     for (const one of strip.children) one.tabIndex = one === (focused ?? strip.firstElementChild) ? 0 : -1;
   }
+}
+
+/** A function that measures a text in the font of an element. */
+function widths(element) {
+  const { fontSize, fontFamily } = getComputedStyle(element);
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = `${fontSize} ${fontFamily}`;
+  return (text) => Math.ceil(context.measureText(text).width) + 2;
 }
 
 /** What is left now, of how much, and until when; reasons of which the same is to be said are named together. */

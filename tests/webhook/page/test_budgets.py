@@ -259,6 +259,48 @@ async def test_budgets_that_change_every_other_minute_are_summed_up(hub, open_pa
     assert {cell["kind"] for cell in await opened.page.locator(".heat-strip").first.evaluate(CELLS, 40)} == {"shut"}
 
 
+SEEN_LABELS = "(all) => all.filter((one) => one.checkVisibility()).map((one) => one.textContent)"
+
+
+@pytest.mark.parametrize(
+    ("days", "width", "last", "least"),
+    [
+        pytest.param("", 1280, ["Wed 25 Nov"], 8, id="hours-desk"),
+        pytest.param("", 390, ["Wed 25 Nov"], 4, id="hours-phone"),
+        pytest.param("14", 1280, ["Mon 7 Dec", "Sun 6 Dec"], 10, id="days-desk"),
+        pytest.param("14", 390, ["Mon 7 Dec", "Sun 6 Dec"], 4, id="days-phone"),
+    ],
+)
+async def test_the_axis_names_the_first_and_the_last_day_and_as_much_as_fits(hub, open_page, days, width, last, least):
+    """The fonts of a machine decide which others do."""
+    opened = await open_budgets(open_page, hub, sample_pools()[0], view=f"budgets?days={days}", width=width)
+    seen = await opened.page.locator(".heat-axis li").evaluate_all(SEEN_LABELS)
+    assert seen[0] == "Mon 23 Nov"
+    assert [label for label in seen if " " in label][-1] in last
+    assert len(seen) >= least
+    measured = await opened.page.evaluate(MEASURE)
+    assert {key: measured[key] for key in LEGIBLE} == LEGIBLE
+
+
+async def test_short_stretches_have_their_number_on_a_phone(hub, open_page):
+    opened = await open_budgets(open_page, hub, sample_pools()[0], view="budgets?days=14", width=390)
+    strip = opened.page.locator(".heat-strip").first
+    numbers = await strip.locator(".stretch").evaluate_all(
+        "(all) => all.filter((one) => one.clientWidth > 7).map((one) => one.firstElementChild.checkVisibility())"
+    )
+    assert len(numbers) > 15
+    assert all(numbers)
+
+
+async def test_the_strips_are_labelled_as_limits(hub, open_page):
+    """Beside them stands what is left now."""
+    opened = await open_budgets(open_page, hub, make_pool("general", {"nodes": "3"}, deleting=1))
+    pool = opened.page.locator(".pool")
+    await expect(pool.locator(".heat-limit")).to_have_text("Limit in nodes")
+    await expect(pool.locator(".stretch").first).to_have_text("3")
+    await expect(pool.locator(".heat-detail")).to_have_text("Now: every reason 2 of 3 left")
+
+
 DRAW = """async ([from, address]) => {
   const { Heat } = await import("/ui/calendar.js");
   const path = `/v1/budgets/calendar?pool=nights&from=${from}&days=2`;
@@ -280,7 +322,7 @@ DRAW = """async ([from, address]) => {
         pytest.param(
             "2026-03-28T11:00:00Z",  # noon in Berlin
             [
-                ["12:00", 0],
+                ["Sat 28 Mar", 0],
                 ["18:00", 6],
                 ["Sun 29 Mar", 12],
                 ["6:00", 17],
@@ -295,7 +337,7 @@ DRAW = """async ([from, address]) => {
         pytest.param(
             "2026-10-24T10:00:00Z",
             [
-                ["12:00", 0],
+                ["Sat 24 Oct", 0],
                 ["18:00", 6],
                 ["Sun 25 Oct", 12],
                 ["6:00", 19],
