@@ -35,7 +35,7 @@ def score_advice(run: ScheduleResult, last_batch: Round | None, scored: Scored, 
         missing = border.affinity - scored.affinity + (0 if wins_ties else 1)
         terms = last_batch.profile.affinity.preferred if missing > 0 else ()
         offers = [offer for term in terms if (offer := _better_reading(term, run, row, missing))][:2]
-    verb = "would be picked with" if run.last else "would be picked by a new run with"
+    verb = "would be picked with" if run.last else "would be picked by a new decision with"
     if not offers:
         is_ranked = run.request and run.request.wanted and not run.request.profile.spread.constraints
         return (

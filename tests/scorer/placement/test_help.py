@@ -134,6 +134,16 @@ def test_help_is_true_beside_kept_clusters():
     assert assert_help_helps(pick_n(2, preferred=[prefer(100, NODES)]), clusters, bindings)
 
 
+def test_beside_clusters_that_satisfy_the_policy_a_change_helps_in_a_new_decision():
+    clusters = [
+        make_cluster(name, properties={NODES: count})
+        for name, count in [("a", "1"), ("b", "30"), ("c", "99"), ("d", "9")]
+    ]
+    judged = run(pick_n(1, preferred=[prefer(100, NODES)]), clusters, [held("b", topology=0, affinity=50)])
+    found = {item["cluster"]: item["help"] for item in explain(judged)}
+    assert found["d"] == f"would be picked by a new decision with {NODES} ≥ 30"
+
+
 def help_of(wanted, clusters, name):
     return next(item["help"] for item in explain(run(wanted, clusters)) if item["cluster"] == name)
 
