@@ -289,8 +289,8 @@ def test_the_commands_of_the_page_work_with_its_role(team, scene, tmp_path):
         assert "ResourcePlacement kiosk/web" in shown_entries.stdout, shown_entries.output
         assert NOTE in shown_entries.stderr
     assert "-n NAMESPACE" in call("removals", code=1).stderr, "the context has no namespace"
-    waiting = call("removals", "-n", HOME)
-    assert waiting.stdout.startswith("PLACEMENT")
+    waiting = call("removals", "-n", HOME, "-o", "json")
+    assert list(json.loads(waiting.stdout)) == ["items"]
     assert "you may not list memberclusters.cluster.kubernetes-fleet.io" in waiting.stderr
 
 

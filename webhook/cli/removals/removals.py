@@ -118,7 +118,9 @@ async def _removals(hub: HubOptions, namespace: str, older_than: timedelta, outp
         if removal["ageSeconds"] is None or removal["ageSeconds"] >= seconds
     ]
     pending.sort(key=lambda pair: (pair[1]["since"] or "", pair[0], pair[1]["digest"]))
-    if output == "table":
+    if output == "table" and not pending:
+        complain("No pending removals" + (f" in {namespace} namespace" if namespace else ""))
+    elif output == "table":
         print_table(HEADERS, [_row(placement, removal) for placement, removal in pending])
     else:
         print_document({"items": [{"placement": placement, **removal} for placement, removal in pending]}, output)

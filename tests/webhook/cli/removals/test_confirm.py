@@ -84,6 +84,9 @@ def test_a_refused_deletion_is_confirmed_and_repeated(cli, opened):
 
 def test_what_the_loop_holds_back_is_listed_and_confirmed(cli, opened):
     assert ok(cli("removals", "-o", "json")) == '{\n  "items": []\n}\n'
+    none = cli("removals")
+    assert (ok(none), none.stderr) == ("", "No pending removals\n")
+    assert cli("removals", "-n", "shop").stderr.endswith("No pending removals in shop namespace\n")
     opened.run(delete(opened.world, NAMESPACE, "shop"))
     opened.until(lambda: pending(opened.world))
     [item] = json.loads(ok(cli("removals", "-o", "json")))["items"]
