@@ -54,8 +54,8 @@ NOBODY = "lion"
 """A user of both clusters without rights."""
 
 
-QUIET = ("--yes", "--agent=none")
-"""Options of every join: nothing is asked, and no agent is installed."""
+QUIET = {"join": ("--yes", "--agent=none"), "leave": ("--yes",)}
+"""Options of every call: nothing is asked, and no agent is installed."""
 
 
 class Pair:
@@ -142,7 +142,7 @@ class Pair:
             "--context=hub",
             *(["--member-context=member"] if reached else []),
         ]
-        given += [f"--kubeconfig={kubeconfig or self.kubeconfig()}", *(QUIET if command == "join" else []), *words]
+        given += [f"--kubeconfig={kubeconfig or self.kubeconfig()}", *QUIET[command], *words]
         if in_process:
             return run_here(*given[1:])
         return subprocess.run(given, capture_output=True, text=True, check=False, timeout=300)

@@ -38,6 +38,7 @@ from e2e.fleet.joining import (
     Pair,
     leave_without_the_member,
     only_error,
+    run_here,
 )
 from e2e.fleet.objects import condition_of, make_config_map, make_namespace, make_placement
 from e2e.fleet.processes import SYSTEM
@@ -525,6 +526,10 @@ def test_leaving_keeps_the_definition_and_what_was_there_before_join(pair_with_l
     pair.start_agent()
     pair.run("join", "--timeout=120")
     shown = pair.leave("--dry-run")
+    where = ("--context=hub", "--member-context=member", f"--kubeconfig={pair.kubeconfig()}")
+    asked = run_here("leave", MEMBER, *where)  # its standard input is no terminal
+    assert (asked.returncode, asked.stdout) == (1, shown)
+    assert asked.stderr == "error: not confirmed: standard input is not a terminal, use --yes\n"
     assert pair.on_hub.find(MEMBER_CLUSTER, MEMBER)
     done = pair.leave("--timeout=120")
     assert [line.replace("would be ", "") for line in shown.splitlines()] == done.splitlines()[:-1]

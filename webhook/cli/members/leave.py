@@ -9,7 +9,7 @@ from webhook.cli.hub.connection import HubConnection
 from webhook.cli.members.join import wait_for
 from webhook.cli.members.options import Sides, connected, find_helm, read_settings, sides_options
 from webhook.cli.operating.agent import check_cluster
-from webhook.cli.options.base import run, tab
+from webhook.cli.options.base import is_agreed, run, tab
 from webhook.cli.options.times import Patience
 
 if TYPE_CHECKING:
@@ -25,22 +25,25 @@ CustomResourceDefinition of AppliedWorks remains in the cluster, because deletin
 If the command times out, it reports what it was waiting for. Run it again to continue. For a cluster that is no longer
 reachable, omit --member-context: nothing is removed there, and the loop continues after 15 minutes without the agent.
 
+Shows what would be removed, and asks for confirmation. In scripts, use --yes.
+
 \b
 Examples:
   harbormaster leave berlin --context hub --member-context berlin --dry-run
   harbormaster leave berlin --context hub --member-context berlin
-  harbormaster leave berlin --context hub
+  harbormaster leave berlin --context hub --yes
 
 \b
 Exit codes:
   0  the member was removed from the hub, or did not exist
-  1  an error, or timed out
+  1  an error, not confirmed, or timed out
 """
 
 
 @click.command("leave", help=HELP, short_help="Remove a member from the fleet.")
 @click.argument("name", shell_complete=tab("clusters"))
 @sides_options(member_required=False)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, without removing anything.")
 @click.option(
     "--timeout",
@@ -49,12 +52,12 @@ Exit codes:
     type=Patience(),
     help="Maximum time to wait for the MemberCluster to be deleted.",
 )
-def command(name: str, sides: Sides, dry_run: bool, timeout: float) -> int:
+def command(name: str, sides: Sides, timeout: float, *, yes: bool, dry_run: bool) -> int:
     """Remove a member from the fleet. Return the exit code."""
     check_cluster("NAME", name)
     spaces = read_settings(sides.hub_namespace).namespace, read_settings(sides.namespace).namespace
     hub, member = sides.find_hub(), sides.find_member()
-    return run(_connect(name, spaces, hub, member, dry_run=dry_run, seconds=timeout))
+    return run(_connect(name, spaces, hub, member, yes=yes, dry_run=dry_run, seconds=timeout))
 
 
 async def _connect(
@@ -63,6 +66,7 @@ async def _connect(
     hub: HubConnection,
     member: HubConnection | None,
     *,
+    yes: bool,
     dry_run: bool,
     seconds: float,
 ) -> int:
@@ -74,16 +78,20 @@ async def _connect(
         try:
             if member is None:
                 leave = Leave(on_hub, None, options, click.echo, None)
-                return await _leave(leave, name, dry_run=dry_run, seconds=seconds)
+                return await _leave(leave, name, yes=yes, dry_run=dry_run, seconds=seconds)
             async with connected("member", member) as in_member:
                 leave = Leave(on_hub, in_member, options, click.echo, find_helm(member, options.namespace))
-                return await _leave(leave, name, dry_run=dry_run, seconds=seconds)
+                return await _leave(leave, name, yes=yes, dry_run=dry_run, seconds=seconds)
         except JoinError as error:
             raise UserError(str(error)) from error
 
 
-async def _leave(leave: "Leave", name: str, *, dry_run: bool, seconds: float) -> int:
+async def _leave(leave: "Leave", name: str, *, yes: bool, dry_run: bool, seconds: float) -> int:
     await leave.check()
+    if not yes and not dry_run:
+        any_removed = [await leave.request_departure(dry_run=True), await leave.clear(dry_run=True)]
+        if any(any_removed) and not is_agreed(f"Remove {name} from the fleet?", yes=False):
+            return 1
     was_registered = await leave.request_departure(dry_run=dry_run)
     if was_registered and not dry_run and (remainder := await wait_for(leave.waited_on, seconds)):
         raise UserError(
