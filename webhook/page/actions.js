@@ -10,6 +10,7 @@ import { count } from "./format.js";
 import { changesOfRun } from "./release.js";
 import { called, hasActions, isOpenToMachine, tokenPath } from "./server.js";
 import { keepToken, readToken } from "./session.js";
+import { localTimes } from "./zone.js";
 
 const WORDS = { approve: "Approve", reject: "Reject", stop: "Stop", resume: "Resume", undo: "Roll back", confirm: "Confirm removal of", cordon: "Cordon", uncordon: "Uncordon" };
 const REASONED = new Set(["approve", "reject"]);
@@ -135,8 +136,8 @@ class Action {
   show(answer) {
     this.body.replaceChildren(
       h("p", {}, command(called(answer.command))),
-      h("ul", { class: "action-impact", "aria-label": "Effect" }, answer.impact.map((words) => h("li", {}, words))),
-      ...(answer.warnings.length ? [h("ul", { class: "callout warn action-warnings", "aria-label": "Warnings" }, answer.warnings.map((words) => h("li", {}, words)))] : []));
+      h("ul", { class: "action-impact", "aria-label": "Effect" }, answer.impact.map((words) => h("li", {}, localTimes(words)))),
+      ...(answer.warnings.length ? [h("ul", { class: "callout warn action-warnings", "aria-label": "Warnings" }, answer.warnings.map((words) => h("li", {}, localTimes(words))))] : []));
   }
 
   /** Confirm: execute what was shown, or ask for the effect again. */
@@ -187,7 +188,7 @@ class Action {
     this.confirm.classList.toggle("primary", mayChange);
     const next = nextStep(error.status, this.facts !== null);
     const isExpected = error.status === 409 && error.detail; // the status and the ID of the request explain nothing then
-    this.say(isExpected ? error.detail : error.message, isExpected ? "warn" : "bad");
+    this.say(isExpected ? localTimes(error.detail) : error.message, isExpected ? "warn" : "bad");
     this.facts = null;
     this.next.replaceChildren(...next);
     this.next.hidden = !next.length;
@@ -199,7 +200,7 @@ class Action {
     this.reasonField.hidden = true;
     this.confirm.hidden = true;
     this.cancel.textContent = "Close";
-    this.say(words, tone);
+    this.say(localTimes(words), tone);
     this.cancel.focus();
   }
 }

@@ -155,7 +155,7 @@ export class ClusterView {
     if (isNews(this.sub, [cluster.state, cluster.stateDetail, cluster.upkeep?.upgrade, cluster.lastHeartbeat, cluster.labels])) {
       const beat = Date.parse(cluster.lastHeartbeat ?? "");
       const [, region] = regionOf(cluster);
-      this.sub.replaceChildren(statePill(cluster), " ", cluster.stateDetail ?? "", region ? ` ${region} ·` : "",
+      this.sub.replaceChildren(statePill(cluster), " ", localTimes(cluster.stateDetail ?? ""), region ? ` ${region} ·` : "",
         ...(Number.isNaN(beat) ? [] : [" ", ticking(beat, "last heartbeat ", " ago")]));
     }
     if (isNews(this.body, "cluster")) this.body.replaceChildren(...this.all);

@@ -8,6 +8,7 @@ import { tone } from "./states.js";
 import { axisOf, hasSpread, isOverLimit, lengthsOf, termRule, termsOf } from "./terms.js";
 import { checkWords, trace } from "./trace.js";
 import { because } from "./trigger.js";
+import { localTimes, moment } from "./zone.js";
 
 const PICKED = new Set(["Picked", "Kept"]);
 const FIRST_HELPS = 3;
@@ -49,7 +50,7 @@ function refusal(item) {
   const failed = (item.filters ?? []).find((check) => (CHECK[item.verdict] ? check.name === CHECK[item.verdict] : !check.pass));
   let words = item.reason || item.summary || (failed ? checkWords(failed) : "");
   if (words.startsWith(item.verdict)) words = words.slice(item.verdict.length).replace(/^[\s:,;–-]+/, "");
-  return [h("b", {}, CHECK[item.verdict] ?? item.verdict), words ? `: ${words}` : ""];
+  return [h("b", {}, CHECK[item.verdict] ?? item.verdict), words ? `: ${localTimes(words)}` : ""];
 }
 
 function bar(item, terms, axis) {
@@ -89,7 +90,7 @@ function summaryOf(item, view) {
 /** The summary without the name it begins with, which stands before it already. */
 function told(item) {
   const words = item.summary || item.reason || "";
-  return words.startsWith(`${item.cluster}: `) ? words.slice(item.cluster.length + 2) : words;
+  return localTimes(words.startsWith(`${item.cluster}: `) ? words.slice(item.cluster.length + 2) : words);
 }
 
 function makeRow() {
@@ -194,16 +195,17 @@ function runWords(run) {
   const turnedAway = Object.entries(counts ?? {});
   if (turnedAway.length) out.push(["Not picked: ", ...verdicts(turnedAway, ", "), "."]);
   if (snapshot) out.push(`Policy snapshot ${snapshot}.`);
-  if (evaluatedAt && out.length) out.push(`Evaluated at ${evaluatedAt}.`);
+  if (evaluatedAt && out.length) out.push(`Evaluated ${moment(Date.parse(evaluatedAt))}.`);
   return out.flatMap((part, index) => [index ? " " : "", part]).flat();
 }
 
 /** Why there was a decision: a line, and all that the API says of it where that is more. */
 function triggerWords(trigger) {
   if (!trigger?.message) return [];
-  const short = because(trigger.message);
+  const message = localTimes(trigger.message);
+  const short = because(message);
   const line = h("p", {}, `Last decided because: ${short}.`);
-  return short === trigger.message ? [line] : [line, h("details", {}, h("summary", {}, "In full"), h("p", {}, `${trigger.message}.`))];
+  return short === message ? [line] : [line, h("details", {}, h("summary", {}, "In full"), h("p", {}, `${message}.`))];
 }
 
 /** The explanation of one placement: keeps what the viewer unfolded between updates. */

@@ -121,7 +121,7 @@ function windowWords({ windowOpen: open, windowUntil: until }) {
 
 const CELLS = {
   name: (c) => [h("a", { class: "cluster-name", href: href("cluster", c.name), tabindex: -1 }, c.name)],
-  state: (c) => [h("span", { class: "apart" }, statePill(c, pillInRow), " ", c.stateDetail ? h("span", { class: "detail" }, c.stateDetail) : null, ...upkeep(c.upkeep))],
+  state: (c) => [h("span", { class: "apart" }, statePill(c, pillInRow), " ", c.stateDetail ? h("span", { class: "detail" }, localTimes(c.stateDetail)) : null, ...upkeep(c.upkeep))],
   region: (c) => [regionOf(c)[1] || h("span", { class: "none" }, "–")],
   labels: (c) => {
     const [region] = regionOf(c);

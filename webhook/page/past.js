@@ -8,7 +8,7 @@ import { count, number } from "./format.js";
 import { pillOf, refer } from "./reference.js";
 import { call } from "./server.js";
 import { because } from "./trigger.js";
-import { moment } from "./zone.js";
+import { localTimes, moment } from "./zone.js";
 
 const NAMED = 8;
 const MOST_OBJECTS = 200;
@@ -54,7 +54,7 @@ function decision(run) {
       Number.isNaN(instant) ? h("b", {}, "at an unknown time") : h("b", {}, h("time", { datetime: time }, moment(instant))), " ",
       Number.isNaN(instant) ? null : h("span", { class: "detail" }, ticking(instant, "", " ago")), " ",
       h("span", { class: "detail" }, `found ${number(found)}${wanted === null || wanted === undefined ? "" : ` of ${number(wanted)}`}`)),
-    h("span", {}, `${because(trigger?.message ?? "")}.`),
+    h("span", {}, `${localTimes(because(trigger?.message ?? ""))}.`),
     lost?.length ? h("span", { class: "moves lost" }, `− ${some(lost)}`) : null,
     gained?.length ? h("span", { class: "moves gained" }, `+ ${some(gained)}`) : null,
     difference?.length && !gained?.length && !lost?.length ? h("span", { class: "detail" }, difference.join("; ")) : null);
@@ -71,7 +71,7 @@ export async function decisions(ref) {
 function objectLine(object) {
   const name = object.namespace ? `${object.namespace}/${object.name}` : object.name;
   return h("li", {}, pillOf(object.state), " ", h("b", {}, object.kind), ` ${name}`,
-    object.message && object.state !== "available" ? h("span", { class: "detail" }, ` ${object.message}`) : null,
+    object.message && object.state !== "available" ? h("span", { class: "detail" }, ` ${localTimes(object.message)}`) : null,
     object.message && object.reason ? h("span", { class: "detail" }, " ", refer(object.reason)) : null,
     ...[["drifts", "differs on the member"], ["diffs", "would be changed"]].map(([key, words]) =>
       object[key]?.length ? h("span", { class: "why" }, ` ${words}: ${object[key].slice(0, 5).map((one) => one.path ?? one).join(", ")}`) : null));

@@ -98,7 +98,7 @@ function reasonOf({ type, status, reason }) {
 
 function advisory(line) {
   const [, rule, words] = /^([A-Z]+-\d+)( .*)$/s.exec(line) ?? [];
-  return rule ? [refer(rule), words] : [line];
+  return rule ? [refer(rule), localTimes(words)] : [localTimes(line)];
 }
 
 function more(placement) {
@@ -118,7 +118,7 @@ function more(placement) {
   if (placement.conditions?.length) {
     out.push(h("details", {}, h("summary", {}, count(placement.conditions.length, "condition")),
       h("ul", { class: "conditions" }, placement.conditions.map((c) => h("li", {},
-        h("b", {}, c.type), ` ${c.status}`, ...(c.reason ? [", ", reasonOf(c)] : []), c.message ? h("span", { class: "detail" }, c.message) : null)))));
+        h("b", {}, c.type), ` ${c.status}`, ...(c.reason ? [", ", reasonOf(c)] : []), c.message ? h("span", { class: "detail" }, localTimes(c.message)) : null)))));
   }
   return out;
 }

@@ -44,7 +44,7 @@ function progressOf(run) {
 
 /** Reason for the state of a placement, with the run that is rolling it out. */
 export function whyOf(placement, run) {
-  return placement.state === "external" && run ? progressOf(run) : placement.why ?? "";
+  return placement.state === "external" && run ? progressOf(run) : localTimes(placement.why ?? "");
 }
 
 const WAITS_FOR_RUN = /\bstaged update run$/; // in the status of a placement, which does not know what the run waits for

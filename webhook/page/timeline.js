@@ -347,7 +347,7 @@ function drawHead(head, band) {
   const words = band.deletes ? `removed from ${plan}` : plan;
   if (isNews(track, [words, band.state, band.detail])) {
     track.replaceChildren(h("span", { class: "tl-plan" }, words), " ",
-      pillOf(band.state, band.state, BAND_TONES[band.state] ?? "calm"), ...(band.detail ? [" ", h("span", { class: "tl-trouble" }, band.detail)] : []));
+      pillOf(band.state, band.state, BAND_TONES[band.state] ?? "calm"), ...(band.detail ? [" ", h("span", { class: "tl-trouble" }, localTimes(band.detail))] : []));
   }
   say(amount, band.from !== null && band.to !== null ? age((band.to - band.from) / 1000) : "");
   head.parentElement.setAttribute("aria-label", `${band.name}: ${band.state}`);

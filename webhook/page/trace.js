@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 import { label, number, shortName } from "./format.js";
 import { refer } from "./reference.js";
 import { pointsOf, termRule } from "./terms.js";
+import { localTimes, moment } from "./zone.js";
 
 const OPERATORS = { Ge: "≥", Gt: ">", Le: "≤", Lt: "<", Eq: "=", Ne: "≠" };
 const PLAIN = new Set(["name", "pass", "reason", "message"]);
@@ -16,9 +17,9 @@ function comparison(property) {
 
 /** `0.048 (41s old)`; absent, expired and unreadable values are told apart, and an old one is called old. */
 function reading({ observed, age, unreadable, stale, expired, lastValue, expiredFor, expiresIn, validUntil }, before = "") {
-  if (expired) return `${lastValue} expired ${expiredFor} ago (at ${validUntil})`;
+  if (expired) return `${lastValue} expired ${expiredFor} ago (${moment(Date.parse(validUntil))})`;
   if (observed === null || observed === undefined) return "not reported";
-  const valid = expiresIn ? `valid for ${expiresIn} (until ${validUntil})` : "";
+  const valid = expiresIn ? `valid for ${expiresIn} (until ${moment(Date.parse(validUntil))})` : "";
   const notes = [unreadable ? "unreadable" : "", age ? `${age} old` : "", stale ? "out of date" : "", valid].filter(Boolean);
   return `${before}${observed}${notes.length ? ` (${notes.join(", ")})` : ""}`;
 }
@@ -55,7 +56,7 @@ export function checkWords(check) {
     else if (key === "tolerated" && Array.isArray(value)) out.push(...value.map((one) => `${one.taint ?? plain(one)} ${one.by === null ? "not tolerated" : `tolerated by tolerations[${one.by}]`}`));
     else out.push(`${key} ${plain(value)}`);
   }
-  return out.join("; ");
+  return localTimes(out.join("; "));
 }
 
 function checks(item) {
@@ -99,7 +100,7 @@ function points(item, terms) {
       const gate = term.labels && !term.labels.pass ? "labels do not match" : "";
       const observed = s && reading(s);
       const range = s && s.min && s.max ? `, range ${end(s.min)} to ${end(s.max)}` : "";
-      const words = [gate, s ? `${observed}${range}` : "", s?.note ?? "", share(term, gate)].filter(Boolean).join("; ");
+      const words = [gate, s ? `${observed}${range}` : "", localTimes(s?.note ?? ""), share(term, gate)].filter(Boolean).join("; ");
       return h("li", {},
         h("i", { class: `swatch ${colour}` }),
         h("span", {}, h("b", {}, `${name}, ${termRule(term)}`), words ? `: ${words}` : ""),
@@ -111,9 +112,9 @@ function points(item, terms) {
 function binding({ name, state, snapshot, since, age, recordedScore, wouldStillMatch, wouldBeRefused, currentPolicy, dropped }) {
   const out = [`Binding ${name ?? ""} ${state ?? ""}${currentPolicy === false ? " under an earlier policy" : ""}`.trim()];
   if (snapshot) out.push(`created under ${snapshot}`);
-  if (since) out.push(`since ${since}${age ? ` (${age} ago)` : ""}`);
+  if (since) out.push(`since ${moment(Date.parse(since))}${age ? ` (${age} ago)` : ""}`);
   if (recordedScore) out.push(`picked with ${number(recordedScore.affinity)} points, spread ${number(recordedScore.topologySpread)}`);
-  if (wouldBeRefused) out.push(`would be refused today: ${wouldBeRefused}`);
+  if (wouldBeRefused) out.push(`would be refused today: ${localTimes(wouldBeRefused)}`);
   else if (wouldStillMatch) out.push("still passes every check");
   if (dropped) out.push("is being dropped");
   return `${out.join("; ")}.`;
@@ -133,8 +134,8 @@ function verdict({ verdict: word, rank, batch, gap }) {
 export function trace(item, terms) {
   const sentences = [item.summary, item.tieBonus ? "It already has this placement, which wins ties" : "", item.help ? `It ${item.help}` : ""];
   return [
-    h("p", {}, sentences.filter(Boolean).map((one) => (/[.!?]$/.test(one) ? one : `${one}.`)).join(" ")),
-    ...(item.warnings ?? []).map((words) => h("p", {}, h("b", {}, "Warning: "), `${words}.`)),
+    h("p", {}, localTimes(sentences.filter(Boolean).map((one) => (/[.!?]$/.test(one) ? one : `${one}.`)).join(" "))),
+    ...(item.warnings ?? []).map((words) => h("p", {}, h("b", {}, "Warning: "), `${localTimes(words)}.`)),
     item.binding ? h("p", {}, binding(item.binding)) : null,
     points(item, terms),
     checks(item),

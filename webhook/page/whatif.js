@@ -46,12 +46,12 @@ const withDigest = (words, digest) => (digest ? `${words} (digest ${digest})` : 
 /** What the numbers of a placement lack: evictions, content that leaves or remains, waits and failures. */
 function rolloutLines({ evictions = [], removals = [], contentRemovals = [], waits = [], failures = [], blocked, steps = [] }) {
   return [
-    ...evictions.filter((one) => !one.executed).map((one) => ["why", `not evicted from ${one.cluster}: ${one.message}`]),
-    ...removals.map((one) => ["detail", withDigest(`${one.cluster} keeps its content: ${one.message}`, one.digest)]),
+    ...evictions.filter((one) => !one.executed).map((one) => ["why", `not evicted from ${one.cluster}: ${localTimes(one.message)}`]),
+    ...removals.map((one) => ["detail", withDigest(`${one.cluster} keeps its content: ${localTimes(one.message)}`, one.digest)]),
     ...contentRemovals.map((one) => [one.verdict === "Pending" ? "detail" : "why", withDigest(`${one.effect} ${REMOVALS[one.verdict] ?? one.verdict}`, one.verdict === "Pending" ? one.digest : "")]),
     ...waits.map((one) => ["detail", `${one.cluster} waits: ${localTimes(one.message)}`]),
-    ...(failures.length ? [["why", `fails on ${some(failures.map((one) => one.cluster))}: ${failures[0].message}`]] : []),
-    ...(blocked ? [["detail", `the rollout is blocked: ${blocked.message}`]] : steps.length ? [["detail", `in ${count(steps.length, "step")}`]] : []),
+    ...(failures.length ? [["why", `fails on ${some(failures.map((one) => one.cluster))}: ${localTimes(failures[0].message)}`]] : []),
+    ...(blocked ? [["detail", `the rollout is blocked: ${localTimes(blocked.message)}`]] : steps.length ? [["detail", `in ${count(steps.length, "step")}`]] : []),
   ];
 }
 
@@ -65,7 +65,7 @@ function row(placement) {
   return h("li", {},
     h("span", { class: "whatif-head" }, h("a", { href: href("placement", refOf(placement)) }, refOf(placement)), " ", h("span", { class: "num" }, numbers(placement))),
     moves(placement),
-    placement.satisfied ? null : h("span", { class: "why" }, placement.message),
+    placement.satisfied ? null : h("span", { class: "why" }, localTimes(placement.message)),
     cut(rolloutLines(placement.rollout ?? {}), ([tone, words]) => h("span", { class: tone }, words)));
 }
 
@@ -75,7 +75,7 @@ const PHASES = { New: "would start", UnderWay: "continues", Pending: "waits", Re
 function runRow(run, ref, waits, end) {
   return h("li", {},
     h("span", { class: "whatif-head" }, h("a", { href: href("runs", ref) }, fullName(run)), " ", h("span", { class: "detail" }, [PHASES[run.phase] ?? run.phase, run.kubernetesVersion].filter(Boolean).join(" · "))),
-    run.finding ? h("span", { class: "why" }, run.finding.message) : null,
+    run.finding ? h("span", { class: "why" }, localTimes(run.finding.message)) : null,
     run.next.length ? h("span", {}, `next: ${some(run.next)}`) : null,
     cut(waits, (words) => h("span", { class: "detail" }, words)),
     end ? h("span", { class: "detail" }, `expected to finish ${moment(Date.parse(end))}`) : null,
@@ -143,7 +143,7 @@ function answer(document) {
     ...part("", [...changed].sort((a, b) => a.satisfied - b.satisfied), row),
     ...part("Update runs", runs, stagedRow),
     ...part("Upgrade runs", upgrades, upgradeRow),
-    ...part("Outcomes", outcomes, (one) => h("li", {}, h("span", {}, `${one.kind} ${fullName(one)}: ${one.message}`))),
+    ...part("Outcomes", outcomes, (one) => h("li", {}, h("span", {}, `${one.kind} ${fullName(one)}: ${localTimes(one.message)}`))),
   ];
 }
 

@@ -45,9 +45,10 @@ export function dayOf(instant) {
   return `${weekday} ${day} ${month}`;
 }
 
-/** `Mon 23 Nov 9:00`. */
+/** `Mon 23 Nov 9:00`; far from now, with the year: `Tue 1 Jan 2199 9:00`. */
 export function moment(instant) {
-  return `${dayOf(instant)} ${clock(instant)}`;
+  const isFar = Math.abs(instant - serverNow()) > 300 * DAY;
+  return `${dayOf(instant)}${isFar ? ` ${local(instant).year}` : ""} ${clock(instant)}`;
 }
 
 /** A text of the API with its instants as the reader's clock shows them. */

@@ -1,5 +1,6 @@
 """The states, durations, commands and claims of the page are true."""
 
+import copy
 import re
 
 import pytest
@@ -42,6 +43,32 @@ async def test_a_staged_update_counts_as_rolling_out(hub: FixtureHub, open_page:
     await expect(page.locator(".card", has_text="Rolling out")).to_contain_text(
         re.compile(r"2.*of \d+ bindings updated")
     )
+
+
+async def test_every_time_is_in_the_zone_of_the_reader(hub: FixtureHub, open_page: Opener) -> None:
+    """Those inside messages of the server as well; one that is far away has its year."""
+    ten = "until 2026-11-23T22:00:00Z"
+    placement = hub.placement("crp/edge-cache")
+    placement.update(why=f"waits {ten}", advisories=[f"P-30 must wait {ten}"])
+    placement["conditions"] = [{"type": "X", "status": "False", "reason": "Waits", "message": ten}]
+    document = copy.deepcopy(hub.explanation("crp/edge-cache"))
+    document |= {"fleetSize": 12, "batches": 1}
+    item = next(one for one in document["items"] if one["cluster"] == "calmheron")
+    item |= {"summary": f"calmheron is kept {ten}", "warnings": [f"no reading {ten}"]}
+    item["binding"] = {"since": "2026-11-20T09:30:00Z", "age": "3d", "wouldBeRefused": f"tainted {ten}"}
+    reading = {"observed": "3", "validUntil": "2199-01-01T00:00:00Z", "expiresIn": "172y"}
+    item["affinity"]["terms"][0]["sorter"] |= reading
+    hub.explanations["crp/edge-cache"] = document
+    page = (await open_page("crp/edge-cache", zone="Asia/Tokyo")).page
+    await page.evaluate("document.querySelectorAll('#placement-panel details').forEach((one) => { one.open = true; })")
+    row = page.locator(".rows > li", has_text="calmheron")
+    await expect(row.locator(".trace")).not_to_be_empty()
+    words = " ".join(await texts(page.locator("#placement-panel")))
+    assert re.findall(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T\S*", words) == []
+    assert words.count("until Tue 24 Nov 7:00") == 6
+    assert "since Fri 20 Nov 18:30 (3d ago)" in words
+    assert "Evaluated Mon 23 Nov 21:20." in words
+    assert "valid for 172y (until Tue 1 Jan 2199 9:00)" in words
 
 
 async def test_clusters_wait_for_what_their_run_waits_for(hub: FixtureHub, open_page: Opener) -> None:
