@@ -3,7 +3,7 @@
 import { address, change } from "./address.js";
 import { serverNow } from "./clock.js";
 import { h, isNews, patchList, say } from "./dom.js";
-import { count, number } from "./format.js";
+import { count, matches, number } from "./format.js";
 import { Heat, LEGEND, budgetInWords, inOrder } from "./calendar.js";
 import { DAY, ZONE, fullHour, moment } from "./zone.js";
 
@@ -134,7 +134,7 @@ export class BudgetsView {
     const { found, cut: wished, filtered } = this.listed();
     const cut = wished.filter(({ pool }) => this.calendars.has(pool)); // one without its strips would grow later
     patchList(this.list, cut, ({ pool }) => pool, ({ pool }) => this.makePool(pool), (element, entry) => this.updatePool(element, entry));
-    const matching = filtered ? `; ${number(found.length)} match` : "";
+    const matching = filtered ? `; ${matches(found.length)}` : "";
     const part = cut.length < found.length ? `; ${number(cut.length)} shown, those with warnings first` : "";
     say(sub, `${count(pools.length, "pool")}${matching}${part} · next ${this.days === 2 ? "48 hours" : "14 days"}, times in ${ZONE}`);
     this.list.hidden = this.legend.hidden = !cut.length;

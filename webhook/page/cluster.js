@@ -75,8 +75,19 @@ function shown(name, value) {
   return /cpu$/.test(name) ? cores(value) : value;
 }
 
-/** A name without the domain in front of it. */
-const bare = (name) => name.slice(name.indexOf("/") + 1);
+/** A name without the domain in front of it; that of the CPU as people write it. */
+const bare = (name) => name.slice(name.indexOf("/") + 1).replace(/\bcpu$/, "CPU");
+
+const FEW_STEPS = 4; // a line of fewer looks like a dash
+
+/** The day of a property as a line, or why there is none. */
+function dayOfValues({ name, value, values }, history) {
+  const steps = values?.filter((one) => one !== null).length ?? 0;
+  if (steps >= FEW_STEPS) return sparkline(values, `${bare(name)} over the last day: ${inWords(name, values)}`);
+  if (!steps) return h("span", { class: "none" }, quantity(value) === null ? "not a number" : "no values yet");
+  const first = Date.parse(history.from) + values.findIndex((one) => one !== null) * history.stepSeconds * 1000;
+  return h("span", { class: "quiet" }, `since ${moment(first)}`);
+}
 
 /** What the cluster reports now, with the day of those that are numbers. */
 function rowsOf(cluster, history) {
@@ -177,7 +188,7 @@ export class ClusterView {
         name.replaceChildren(h("span", { title: entry.name }, bare(entry.name)));
         now.replaceChildren(entry.of ? `${shown(entry.name, entry.value)} of ${shown(entry.name, entry.of)}` : shown(entry.name, entry.value) || "–");
         const known = entry.values?.some((value) => value !== null);
-        day.replaceChildren(...(known ? [sparkline(entry.values, `${bare(entry.name)} over the last day: ${inWords(entry.name, entry.values)}`)] : []));
+        day.replaceChildren(dayOfValues(entry, history));
         range.replaceChildren(known ? inWords(entry.name, entry.values) : h("span", { class: "none" }, "–"));
         const observed = Date.parse(entry.observedAt ?? "");
         seen.replaceChildren(...(entry.expired ? [`expired ${moment(Date.parse(entry.validUntil))}`] : Number.isNaN(observed) ? [h("span", { class: "none" }, "–")] : [ticking(observed, "", " ago")]));

@@ -164,7 +164,7 @@ function callOut(items, terms, ref) {
       ...(tolerate ? [" ", h("a", { href: beside("placement", ref, { tolerate }) }, "Plan this toleration")] : []));
   });
   const others = [...helps.values()].slice(FIRST_HELPS).flatMap(({ clusters }) => clusters).length;
-  if (others) out.push(h("p", { class: "quiet" }, `Suggestions for ${count(others, "more cluster")} are in their rows.`));
+  if (others) out.push(h("p", { class: "quiet" }, others === 1 ? "The suggestion for 1 more cluster is in its row." : `Suggestions for ${count(others, "more cluster")} are in their rows.`));
   const told = new Set(); // two terms may sort by the same property
   for (const { text } of ranges(items, terms)) {
     if (told.has(text.join(""))) continue;

@@ -3,7 +3,7 @@
 import { address, change, href } from "./address.js";
 import { retime, serverNow, ticking } from "./clock.js";
 import { flash, h, isNews, patchList, say } from "./dom.js";
-import { byName, bytes, cores, count, label, number, quantity, taint, tally } from "./format.js";
+import { byName, bytes, cores, count, label, matches, number, quantity, taint, tally } from "./format.js";
 import { coresOf } from "./map.js";
 import { besideRow, pillInRow, pillOf } from "./reference.js";
 import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
@@ -313,7 +313,7 @@ export class FleetView {
     this.note.hidden = found.length > 0;
     say(this.note, "No cluster matches.");
     const isFiltered = values.q || values.state || values.label;
-    say(sub, `${size}${isFiltered ? `; ${number(found.length)} match` : ""}${part}`);
+    say(sub, `${size}${isFiltered ? `; ${matches(found.length)}` : ""}${part}`);
   }
 
   renderRows(found, sort, cut) {

@@ -50,6 +50,11 @@ export function count(amount, noun) {
   return `${number(amount)} ${noun}${amount === 1 ? "" : "s"}`;
 }
 
+/** `1 matches`, `2 match`. */
+export function matches(amount) {
+  return `${number(amount)} ${amount === 1 ? "matches" : "match"}`;
+}
+
 /** The last part of a prefixed name: `kubernetes-fleet.io/node-count` is shown as `node-count`. */
 export function shortName(name) {
   return String(name).slice(String(name).lastIndexOf("/") + 1);

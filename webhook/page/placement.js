@@ -65,8 +65,8 @@ function progress(clusters) {
     if (silent.length) lines.push(h("p", {}, some(silent)));
     const reasons = grouped(told, (c) => c.detail);
     for (const [detail, same] of reasons.slice(0, NAMED_CLUSTERS)) lines.push(h("p", {}, h("b", {}, some(same.map((c) => c.cluster))), `: ${localTimes(detail)}`));
-    if (old) lines.push(h("p", { class: "quiet" }, `${old === own.length ? (old === 1 ? "it serves" : "all of them serve") : `${number(old)} of them serve`} the old release until then`));
-    if (reasons.length > NAMED_CLUSTERS) lines.push(h("p", { class: "quiet" }, `and ${number(reasons.length - NAMED_CLUSTERS)} more reasons`));
+    if (old) lines.push(h("p", { class: "quiet" }, `${old === own.length ? (old === 1 ? "it serves" : "all of them serve") : `${number(old)} of them ${old === 1 ? "serves" : "serve"}`} the old release until then`));
+    if (reasons.length > NAMED_CLUSTERS) lines.push(h("p", { class: "quiet" }, `and ${count(reasons.length - NAMED_CLUSTERS, "more reason")}`));
     return h("li", {}, h("span", {}, pillOf(state, `${number(n)} ${state}`)), h("div", {}, lines));
   });
   return [strip, h("ul", { class: "rollout-states" }, groups)];

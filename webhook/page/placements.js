@@ -2,7 +2,7 @@
 
 import { address, beside, change } from "./address.js";
 import { flash, h, isNews, patchList, reveal, say } from "./dom.js";
-import { count, number, tally } from "./format.js";
+import { count, matches, number, tally } from "./format.js";
 import { besideRow, pillInRow } from "./reference.js";
 import { currentRun, whyOf } from "./runs.js";
 import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
@@ -176,7 +176,7 @@ export class PlacementsView {
     this.more.hidden = Boolean(values.group) || found.length <= limit;
     say(this.more, this.all ? `Show only the first ${number(limit)}` : `Show all ${number(found.length)} placements`);
     this.more.setAttribute("aria-expanded", String(this.all));
-    say(sub, found.length < items.length ? `${size}; ${number(found.length)} match` : size);
+    say(sub, found.length < items.length ? `${size}; ${matches(found.length)}` : size);
     reveal(this.list); // once the parts above and below the list have their heights
   }
 

@@ -517,10 +517,9 @@ def explain(placement: Json, fleet: list[Json], kept: tuple[str, ...] = ("calmhe
         by = "topology" if spread != last_spread else "affinity" if points != last_points else "name"
         difference = spread - last_spread if by == "topology" else points - last_points
         item["gap"] = {"toLastPicked": picked[-1]["cluster"], "decidedBy": by, "difference": difference}
-        if item is losers[0] and by == "affinity":
-            item["help"] = (
-                f"would be picked with {-difference} more points, for instance with {-2 * difference} more nodes"
-            )
+        if item is losers[0] and by == "affinity" and difference < 0:
+            nodes = next(each["nodes"] for each in fleet if each["name"] == item["cluster"])
+            item["help"] = f"would be picked with {NODE_COUNT} ≥ {nodes - 2 * difference}"
     return {
         "fleetRevision": "12",
         "policyHash": "sha256:5f0c",
@@ -576,6 +575,8 @@ class FixtureHub:
         self.runs: list[Json] = []
         self.log: list[Json] = []
         """Entries of the history."""
+        self.series: list[Json] = []
+        """The last day of each property of every cluster."""
         self.facts: dict[str, str] = {}
         """What the server writes into the page about itself."""
         self.revision = 8841
@@ -695,7 +696,7 @@ class FixtureHub:
 
     async def _history(self, request: web.Request) -> web.Response:
         return web.json_response(
-            {"cluster": request.match_info["name"], "from": ago(0), "stepSeconds": 900, "series": []}
+            {"cluster": request.match_info["name"], "from": ago(95 * 900), "stepSeconds": 900, "series": self.series}
         )
 
     async def _log(self, request: web.Request) -> web.Response:

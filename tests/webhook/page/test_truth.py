@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from tests.builders.update_run import Moments
 from tests.webhook.page.conftest import Opener, expect_address, expect_texts, show, texts
-from tests.webhook.page.fixture_hub import ENTRY, FixtureHub, Json, ago
+from tests.webhook.page.fixture_hub import CORE_COST, ENTRY, NODE_COUNT, FixtureHub, Json, ago
 from tests.webhook.page.fixture_runs import rolling, sample_runs, since
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -69,6 +69,39 @@ async def test_every_time_is_in_the_zone_of_the_reader(hub: FixtureHub, open_pag
     assert "since Fri 20 Nov 18:30 (3d ago)" in words
     assert "Evaluated Mon 23 Nov 21:20." in words
     assert "valid for 172y (until Tue 1 Jan 2199 9:00)" in words
+
+
+async def test_the_day_of_a_property_is_a_line_or_says_why_not(hub: FixtureHub, open_page: Opener) -> None:
+    """A line of few values would look like a dash."""
+    hub.series = [
+        {"name": NODE_COUNT, "values": [None] * 94 + [100, 100]},
+        {"name": CORE_COST, "values": [0.03, 0.04] * 48},
+    ]
+    hub.clusters[0]["properties"]["k8s.io/k8s-version"] = {"value": "1.31.2", "observedAt": ago(41)}
+    page = (await open_page("cluster/bravelion")).page
+    day = page.locator(".properties tr td:nth-child(3)")
+    await expect(day.locator(".sparkline")).to_have_count(1)
+    rows = dict(zip(await texts(page.locator(".properties tbody th")), await texts(day), strict=True))
+    assert rows == {
+        "node-count": "since Mon 23 Nov 12:05",
+        "per-cpu-core-cost": "",
+        "k8s-version": "not a number",
+        "available CPU": "no values yet",
+        "available memory": "no values yet",
+    }
+
+
+async def test_counts_agree_with_their_verbs(hub: FixtureHub, open_page: Opener) -> None:
+    document = copy.deepcopy(hub.explanation("crp/edge-cache"))
+    for place, item in enumerate([one for one in document["items"] if one["verdict"] != "Picked"][:4]):
+        item["help"] = f"would pass with: {place}"
+    hub.explanations["crp/edge-cache"] = document
+    page = (await open_page("crp/edge-cache")).page
+    await expect(page.locator(".explanation .callout")).to_contain_text(
+        "The suggestion for 1 more cluster is in its row."
+    )
+    await page.evaluate("location.hash = 'fleet?q=oldwhale'")
+    await expect(page.locator("#fleet-sub")).to_contain_text(re.compile("; 1 matches$"))
 
 
 async def test_clusters_wait_for_what_their_run_waits_for(hub: FixtureHub, open_page: Opener) -> None:

@@ -89,6 +89,24 @@ async def test_the_answer_shows_runs_upgrades_removals_and_what_is_not_judged(
     await opened.assert_quiet()
 
 
+# Whether the text and the placeholder of a field fit between its paddings, beside the arrows of a number.
+FITS = """(field) => {
+  const { font, paddingLeft: left, paddingRight: right } = getComputedStyle(field);
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = font;
+  const room = field.clientWidth - parseFloat(left) - parseFloat(right) - (field.type === "number" ? 16 : 0);
+  return [field.value, field.placeholder].every((text) => context.measureText(text).width <= room);
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_the_largest_number_and_a_taint_fit_into_their_fields(open_page: Opener, width: int) -> None:
+    page = (await open_page("crp/payments", width=width)).page
+    await page.get_by_label("it requested").fill("2147483647")
+    for field in ("it requested", "it tolerated the taint"):
+        assert await page.get_by_label(field).evaluate(FITS)
+
+
 async def test_an_incomplete_plan_does_not_say_that_nothing_changes(hub: FixtureHub, open_page: Opener) -> None:
     hub.plan = plan() | {"placements": [], "runs": [], "upgrades": [], "outcomes": []}
     page = (await open_page("cluster/bravelion")).page
