@@ -107,7 +107,7 @@ class FleetStatus(TypedDict):
     failing: StatusSection
     """Placements, latest runs and clusters that fail."""
     stuck: StatusSection
-    """Placements and runs without progress, and placements without enough clusters."""
+    """Placements and runs without progress, and placements without enough clusters, or of type PickAll without any."""
     removals: StatusRemovals
     windows: StatusWindows
     unread: list[str]
@@ -145,6 +145,7 @@ def fleet_status(facts: FleetFacts) -> FleetStatus:
     ]
     stuck = [
         *(_placement_item(item) for item in facts.placements if item["state"] in _STUCK_PLACEMENTS),
+        *(_unplaced_item(item) for item in facts.placements if _is_unplaced(item)),
         *(_run_item(run) for run in facts.runs if run["state"] == "stuck"),
     ]
     removals = list(_removals(facts))
@@ -215,6 +216,17 @@ def _placement_item(placement: Placement) -> StatusItem:
     word = "explain" if state in _DECIDED_PLACEMENTS else "tree"
     command = _command(word, placement["ref"])
     return _item(placement["ref"], state, placement["why"], placement["stalledSince"] or _since(placement), command)
+
+
+def _is_unplaced(placement: Placement) -> bool:
+    """Return whether no member cluster meets the policy of a PickAll placement. Its conditions are those of success."""
+    return placement["type"] == "PickAll" and placement["state"] == "available" and not placement["clusters"]
+
+
+def _unplaced_item(placement: Placement) -> StatusItem:
+    command = _command("explain", placement["ref"])
+    message = "no member cluster meets its policy"
+    return _item(placement["ref"], placement["state"], message, placement["decidedAt"], command)
 
 
 def _since(placement: Placement) -> str | None:

@@ -78,6 +78,16 @@ async def test_failing_and_stuck_placements_name_the_time_and_the_command_with_t
     assert entries(status["stuck"]) == [("crp/short", "short", since, "harbormaster explain crp/short")]
 
 
+async def test_a_pick_all_placement_without_clusters_is_stuck_since_its_decision(cache):
+    since = "2026-02-28T10:00:00Z"
+    everywhere = make_placement(condition(SCHEDULED, since=since), policy={"placementType": "PickAll"})
+    put(cache, PLACEMENT, everywhere, name="nowhere")
+    status = await status_of(cache)
+    assert entries(status["stuck"]) == [("crp/nowhere", "available", since, "harbormaster explain crp/nowhere")]
+    assert status["stuck"]["items"][0]["message"] == "no member cluster meets its policy"
+    assert status["verdict"] == "attention"
+
+
 async def test_a_silent_cluster_fails_since_its_last_heartbeat(cache):
     put(cache, MEMBER_CLUSTER, cluster_document("east", heartbeat=timedelta(hours=1)))
     status = await status_of(cache)
