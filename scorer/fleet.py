@@ -80,7 +80,7 @@ class Fleet:
 
     @classmethod
     def of(cls, members: Iterable[MemberCluster], limits: EligibilityLimits | None = None) -> "Fleet":
-        """Return a snapshot of *members* in any order. The last of several members with one name wins."""
+        """Build a fleet from *members*, which may be in any order. If several have the same name, the last one wins."""
         by_name = {member.metadata.name: member for member in members}
         return cls([by_name[name] for name in sorted(by_name)], limits)
 

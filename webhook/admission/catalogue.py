@@ -69,7 +69,10 @@ class CatalogueEntry:
 
 GENERAL_RULES: Final = (
     allow(
-        "D-01", "An object may always be deleted, even an invalid one. Exceptions: M-09 and the guard rails.", on=DELETE
+        "D-01",
+        "An object may always be deleted, even an invalid one. Exceptions: M-09, C-52, the guard rails, and deletions "
+        "that remove content from members without a required confirmation.",
+        on=DELETE,
     ),
     allow("D-02", "A deletion passes even if its review contains no object.", on=DELETE),
     allow("D-06", "An update of an object that is being deleted passes: finalizers can be removed.", on=UPDATE),

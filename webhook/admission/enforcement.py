@@ -383,7 +383,7 @@ def _in_flight(pool: PoolView) -> str:
 
 
 def _state(node: PoolNode, pool: PoolView) -> str:
-    """Return how a node uses the budget, empty if it does not."""
+    """Return why a node counts against the budget, empty if it does not."""
     if not node.counts:
         return ""
     if node.disrupting:

@@ -26,7 +26,7 @@ def selection_of(upgrade: Upgrade) -> NodeImageSelection | None:
 
 
 def chosen_images(upgrade: Upgrade, members: Iterable[Member], catalog: ReleaseCatalog) -> tuple[NodeImageVersion, ...]:
-    """Return the images that a run pins from its start to its end.
+    """Return the images that a run pins for its lifetime, empty unless its selection is Custom or Consistent.
 
     Args:
         upgrade: The goal.

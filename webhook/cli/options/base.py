@@ -179,7 +179,12 @@ selecting_options = (
 def output_option(*formats: str) -> Callable[[_Command], _Command]:
     """Return the option ``-o``. The first of *formats* is the default."""
     return click.option(
-        "-o", "--output", type=click.Choice(formats or FORMATS), default=(formats or FORMATS)[0], show_default=True
+        "-o",
+        "--output",
+        type=click.Choice(formats or FORMATS),
+        default=(formats or FORMATS)[0],
+        show_default=True,
+        help="Output format.",
     )
 
 

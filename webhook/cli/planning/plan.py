@@ -84,12 +84,12 @@ Examples:
 
 \b
 Exit codes:
-  0  no changes: no placement would move, roll out, be evicted, become blocked or lack clusters, and no run would change
-     a cluster
+  0  no changes: no placement would move, roll out, be evicted, become blocked or lack clusters, no run would change a
+     cluster, and the disruptions, nodes and cost of NodePools would remain
   1  an error, or an object that admission refuses: file, document and field are on standard error. Or a change is left
      out because you lack rights. With --require-complete, also: the plan does not cover everything
-  2  changes: a placement would change or is new, a run would change a cluster, or other nodes of NodePools would be
-     disrupted (with --compare: a policy picks a cluster that the other does not)
+  2  changes: a placement would change or is new, a run would change a cluster, or the disruptions, nodes or cost of a
+     NodePool would change (with --compare: a policy picks a cluster that the other does not)
 """
 
 

@@ -67,7 +67,7 @@ def has_part(subject: str, part: str, actual: str) -> Iterator[Difference]:
 
 
 def compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Difference]:
-    """Compare what a case expects of a placement with its entry in a plan."""
+    """Yield the differences between the entry of a placement in a plan and what a case expects."""
     expect = case.expect
     picked = [pick["cluster"] for pick in entry["picked"]]
     if expect.picked is not None and (set(expect.picked) != set(picked) or len(expect.picked) != len(picked)):
@@ -130,7 +130,7 @@ def compare_admission(
     errors: Sequence[AdmissionMessage],
     warnings: Sequence[AdmissionMessage],
 ) -> Iterator[Difference]:
-    """Compare what a case expects of admission with its verdict."""
+    """Yield the differences between the verdict of admission and what a case expects."""
     expect = case.expect
     if expect.allowed is not None and expect.allowed is not verdict.allowed:
         words = {True: "allowed", False: "refused"}

@@ -155,7 +155,7 @@ def _token(request: web.Request, audience: str, sessions: Sessions | None) -> st
             raise ProblemError(
                 Problem.FORBIDDEN,
                 "a client certificate cannot be forwarded to the API server of the hub. Use a browser profile without "
-                f"it, and a token: {_create_token(audience)}",
+                f"the certificate, and sign in with a token: {_create_token(audience)}",
             )
     return ""
 
