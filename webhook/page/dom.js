@@ -72,6 +72,13 @@ export function reveal(list) {
   if (own.top < frame.top || own.bottom > frame.bottom) box.scrollTop += own.top - frame.top - frame.height / 4;
 }
 
+/** Call `growth` whenever the size of an element changes, until it returns true or the reader does something. */
+export function whileGrowing(element, growth) {
+  const observer = new ResizeObserver(() => growth() === true && observer.disconnect()); // some methods return a promise
+  observer.observe(element);
+  for (const event of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(event, () => observer.disconnect(), { once: true, passive: true });
+}
+
 /** Mark an element as just changed, for a moment. */
 export function flash(element) {
   element.classList.remove("changed");

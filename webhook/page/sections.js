@@ -1,6 +1,7 @@
 /** The details of a placement that the address unfolds: `?section=release`, `?section=objects&on=bravelion`. */
 
 import { address, change } from "./address.js";
+import { whileGrowing } from "./dom.js";
 
 /** Keeps disclosures and the address together. */
 export class Sections {
@@ -47,12 +48,10 @@ export class Sections {
     this.due = null;
     const { height } = due.getBoundingClientRect();
     due.scrollIntoView({ block: "start" });
-    const growth = new ResizeObserver(() => {
-      if (due.getBoundingClientRect().height === height) return;
-      growth.disconnect();
+    whileGrowing(due, () => {
+      if (due.getBoundingClientRect().height === height) return false;
       due.scrollIntoView({ block: "start" });
+      return true;
     });
-    growth.observe(due);
-    for (const event of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(event, () => growth.disconnect(), { once: true, passive: true });
   }
 }

@@ -8,7 +8,7 @@
 import { ask } from "./api.js";
 import { address, change, href } from "./address.js";
 import { serverNow } from "./clock.js";
-import { h } from "./dom.js";
+import { h, whileGrowing } from "./dom.js";
 import { count, number } from "./format.js";
 import { localTimes, moment } from "./zone.js";
 
@@ -188,7 +188,8 @@ export class WhatIf {
     this.followed = text;
     this.take(parameters);
     await this.ask();
-    this.element.scrollIntoView({ block: "nearest" });
+    // Once now, and again if what is above it is loaded later.
+    whileGrowing(this.element.closest(".panel"), () => { this.element.scrollIntoView({ block: "nearest" }); });
   }
 
   async ask() {

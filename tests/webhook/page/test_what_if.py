@@ -4,8 +4,9 @@ import copy
 import json
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
+from tests.waiting import until
 from tests.webhook.page.axe import FINDINGS, script
 from tests.webhook.page.conftest import Opener, expect_address, expect_texts
 from tests.webhook.page.fixture_hub import PAGE, FixtureHub, Json
@@ -139,6 +140,20 @@ async def test_a_question_is_in_the_address_which_asks_it_again(hub: FixtureHub,
     await expect(page.locator(".whatif-result p.callout")).to_have_count(0)
 
 
+async def test_an_answer_stays_in_view_when_the_explanation_above_it_comes_later(
+    hub: FixtureHub, open_page: Opener
+) -> None:
+    hub.plan = plan()
+    held: list[Route] = []
+    routes = {"**/v1/explain": lambda route: held.append(route)}
+    page = (await open_page("placement/crp/payments?lost=bravelion", settle=False, routes=routes)).page
+    await expect(page.locator(".whatif-result p.callout")).to_have_count(1)
+    await until(lambda: held)
+    for route in held:
+        await route.continue_()
+    await expect(page.locator("#placement-panel .whatif-result p.callout")).to_be_in_viewport()
+
+
 async def test_a_link_may_lose_a_cluster_that_the_placement_has_left(hub: FixtureHub, open_page: Opener) -> None:
     hub.plan = plan()
     page = (await open_page("placement/crp/payments?lost=oldwhale")).page
@@ -162,7 +177,7 @@ async def test_an_answer_below_the_screen_is_brought_into_view(hub: FixtureHub, 
     button = page.get_by_role("button", name="Show the plan")
     await button.evaluate("(button) => button.scrollIntoView({ block: 'end' })")
     await button.click()
-    await expect(page.locator("#placement-panel .whatif-result p.callout")).to_be_in_viewport(ratio=1)
+    await expect(page.locator("#placement-panel .whatif-result p.callout")).to_be_in_viewport()
 
 
 async def test_a_linked_answer_is_shown_from_its_heading(hub: FixtureHub, open_page: Opener) -> None:
