@@ -332,7 +332,7 @@ async def test_every_shortened_idle_time_has_its_length(hub: FixtureHub, open_pa
     named = [text.removeprefix("\N{LEFT RIGHT ARROW} ") for text in await texts(page.locator("#run .tl-axis .idle"))]
     listed = (await texts(legend))[0].partition(": ")[2]
     lengths = sorted([*named, *filter(None, listed.split(", "))])
-    assert lengths == {"stopped": ["11 m", "17 m"], "succeeded": ["11 m"]}[scenario]
+    assert lengths == {"stopped": ["11m", "17m"], "succeeded": ["11m"]}[scenario]
 
 
 async def test_the_banner_of_a_wait_has_the_tone_of_the_state(hub: FixtureHub, open_page) -> None:
