@@ -117,7 +117,7 @@ class RunReader(Protocol[F_co]):
 
 
 Verdict = Callable[[F], int | None]
-"""Returns the exit code if the wait is over. None: unknown, keep waiting."""
+"""Returns the exit code at which the wait ends. None: unknown, keep waiting."""
 
 
 @dataclass(frozen=True, slots=True)
