@@ -75,7 +75,7 @@ def test_every_command_says_its_exit_codes():
 def test_an_exit_code_that_takes_more_than_a_line_is_told_whole():
     (plan,) = (each for each in all_commands() if each.path == "harbormaster plan")
     told = dict(plan.exit_codes)
-    assert told[0].endswith("become blocked or lack clusters, and no run would change a cluster")
+    assert told[0].endswith("and no disruptions, nodes or cost of a NodePool would change")
     assert told[2].endswith("a policy picks a cluster that the other does not)")
 
 

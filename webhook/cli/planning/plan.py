@@ -85,7 +85,7 @@ Examples:
 \b
 Exit codes:
   0  no changes: no placement would move, roll out, be evicted, become blocked or lack clusters, no run would change a
-     cluster, and the disruptions, nodes and cost of NodePools would remain
+     cluster, and no disruptions, nodes or cost of a NodePool would change
   1  an error, or an object that admission refuses: file, document and field are on standard error. Or a change is left
      out because you lack rights. With --require-complete, also: the plan does not cover everything
   2  changes: a placement would change or is new, a run would change a cluster, or the disruptions, nodes or cost of a
