@@ -260,7 +260,8 @@ async def test_on_a_placement_its_removals_are_confirmed_and_a_rollback_that_is_
 
 
 async def approve(up: Up, run: str) -> None:
-    """Approve the first stage of *run*, and wait until the run has finished."""
+    """Approve the first stage of *run* once the run waits for it, and wait until the run has finished."""
+    assert await up.settled(PATIENCE / 1000)
     request = await up.store.get(APPROVAL_REQUEST, Key(f"{run}-after-first"))
     conditions = approved_conditions(request, "by the test", NOW)
     await up.store.replace_status(APPROVAL_REQUEST, {**request, "status": {"conditions": conditions}})
