@@ -70,8 +70,8 @@ class CatalogueEntry:
 GENERAL_RULES: Final = (
     allow(
         "D-01",
-        "An object may always be deleted, even an invalid one. Exceptions: M-09, C-52, the guard rails, and deletions "
-        "that remove content from members without a required confirmation.",
+        "An invalid object may be deleted too. "
+        "M-09, C-52, guard rails and removal confirmations can refuse a deletion.",
         on=DELETE,
     ),
     allow("D-02", "A deletion passes even if its review contains no object.", on=DELETE),
