@@ -42,11 +42,22 @@ export function besideRow(event, row) {
   return true;
 }
 
-/** A block of a text: an example, a list, or a paragraph. */
+/** A table of Markdown: a row a line, the second of which separates the head. */
+function table(text) {
+  const [head, , ...rows] = text.split("\n").map((line) => line.split("|").slice(1, -1).map((cell) => prose(cell.trim())));
+  return h("table", { class: "term-table" },
+    h("thead", {}, h("tr", {}, head.map((cell) => h("th", { scope: "col" }, cell)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))))));
+}
+
+const ITEM = /^(- |\d+\. )/;
+
+/** A block of a text: an example, a table, a list, or a paragraph. */
 function block(text) {
   if (text.startsWith("    ")) return h("pre", { class: "yaml", tabindex: 0 }, text.replace(/^ {4}/gm, ""));
-  if (!/^(- |\d+\. )/.test(text)) return h("p", {}, ...prose(text));
-  return h("ul", { class: "mistakes" }, text.split(/\n(?=- |\d+\. )/).map((item) => h("li", {}, ...prose(item.replace(/^- /, "")))));
+  if (text.startsWith("|")) return table(text);
+  if (!ITEM.test(text)) return h("p", {}, ...prose(text));
+  return h(text.startsWith("-") ? "ul" : "ol", { class: "mistakes" }, text.split(/\n(?=- |\d+\. )/).map((item) => h("li", {}, ...prose(item.replace(ITEM, "")))));
 }
 
 function content({ id, group, text, facts }) {

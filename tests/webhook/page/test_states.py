@@ -3,12 +3,14 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import Opener, expect_address, texts
+from tests.webhook.page.conftest import LEGIBLE, Opener, expect_address, show, texts
+from tests.webhook.page.conftest import VIEWS as LAYOUTS
 from tests.webhook.page.fixture_hub import ENTRY, PAGE, FixtureHub, Json
 from tests.webhook.page.fixture_objects import made_object, tree_on
 from tests.webhook.page.fixture_runs import sample_runs
@@ -16,6 +18,7 @@ from tests.webhook.page.fixture_runs import sample_runs
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TERMS = json.loads((PAGE / "reference.json").read_bytes())
+MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 SCHEMAS = json.loads((PAGE.parent / "openapi.json").read_bytes())["components"]["schemas"]
 
 
@@ -157,6 +160,26 @@ async def test_a_failed_object_links_to_its_reason(hub: FixtureHub, open_page: O
     found: Json = next(term for term in TERMS if term["id"] == "Applied: ManifestApplyFailed")
     await page.get_by_role("link", name="ManifestApplyFailed").click()
     await expect(page.locator(".term-named")).to_contain_text(found["text"].split(".")[0])
+
+
+@pytest.mark.parametrize("term", [term["id"] for term in TERMS if re.search(r"^\||^1\. ", term["text"], re.MULTILINE)])
+async def test_tables_and_numbered_lists_of_the_reference_are_what_they_are(open_page: Opener, term: str) -> None:
+    """At every width, without text that is cut off."""
+    opened = await open_page(f"reference/{term.replace(' ', '%20')}", settle=False, motion="reduce")
+    page = opened.page
+    named = page.locator(".term-named")
+    text = next(one["text"] for one in TERMS if one["id"] == term)
+    rows = re.findall(r"^\|(?!--)", text, re.MULTILINE)
+    await expect(named.locator("tr")).to_have_count(len(rows))
+    await expect(named.locator("ol > li")).to_have_count(len(re.findall(r"^\d+\. ", text, re.MULTILINE)))
+    assert re.search(r"[|]|\b1\. ", await named.inner_text()) is None
+    for width, scheme in LAYOUTS:
+        await show(page, width, scheme)
+        measured = await page.evaluate(MEASURE)
+        assert {key: measured[key] for key in LEGIBLE} == LEGIBLE, f"{width} px, {scheme}"
+    await page.evaluate(script().read_text(encoding="utf-8"))
+    assert await page.evaluate(FINDINGS) == []
+    await opened.assert_quiet()
 
 
 async def test_a_rollout_in_progress_is_neutral_until_it_stalls(hub: FixtureHub, open_page: Opener) -> None:
