@@ -130,7 +130,8 @@ function renderCluster() {
   const name = pathOf("cluster");
   const known = state.clusters?.find((one) => one.name === name);
   if (known && state.cluster?.name === name) cluster.show(state.cluster);
-  else cluster.showNothing(known ? "Loading the cluster…" : state.clusters ? `Member cluster ${name} does not exist or was deleted.` : "Loading the cluster…");
+  else if (state.clusters && !known) cluster.showNothing(`Member cluster ${name} does not exist or was deleted.`);
+  else cluster.showNothing(["/v1/clusters", CLUSTER].some((path) => problems.isDenied(path)) ? NO_RIGHT : "Loading the cluster…");
 }
 
 function renderFleet() {
@@ -215,12 +216,16 @@ async function reading(path, task) {
   }
 }
 
-/** Replace "Loading…" in the place of a list that the viewer may not read. */
+const CLUSTER = "/v1/clusters/{name}";
+const NO_RIGHT = "You have no right to list these objects.";
+
+/** Replace "Loading…" in the place of what the viewer may not read. */
 function deny(path) {
   for (const waiting of document.querySelectorAll(`[data-waits-for="${path}"]`)) {
-    say(waiting, "You have no right to list these objects.");
+    say(waiting, NO_RIGHT);
     waiting.classList.add("nothing");
   }
+  if (isShown("cluster")) renderCluster();
   renderSummary();
 }
 
@@ -261,7 +266,7 @@ const askClusters = paced(() => reading("/v1/clusters", async () => {
 
 const HISTORY_AGE = 60000; // ms
 
-const askCluster = paced(() => reading("/v1/clusters/{name}", async () => {
+const askCluster = paced(() => reading(CLUSTER, async () => {
   const name = pathOf("cluster");
   if (!state.clusters?.some((one) => one.name === name)) return 0; // it is asked for once it is listed
   let cost = 0;

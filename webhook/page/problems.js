@@ -1,4 +1,4 @@
-/** What the page cannot read: a banner for each part of the API that fails, and one for all missing rights together. */
+/** What the page cannot read: a banner for each reason, and one for all missing rights together. */
 
 import { h, isNews, patchList, say } from "./dom.js";
 
@@ -9,12 +9,12 @@ const GUIDE = "https://harbormaster.dev/docs/asking-from-elsewhere.html#who-may-
 
 const isDenied = (error) => error?.status === 403;
 
-/** Group errors for one banner each: missing rights, other refusals with equal words, and each failure of its own. */
+/** Group errors for one banner each: missing rights, and failures with equal words, which differ in the ID of the request. */
 function grouped(found) {
   const groups = new Map();
   for (const [path, error] of found) {
     const match = isDenied(error) && REFUSAL.exec(error.detail ?? "");
-    const key = match ? "rights" : isDenied(error) ? error.detail : path;
+    const key = match ? "rights" : `${error.status} ${error.detail || error.message}`;
     const group = groups.get(key) ?? { key, paths: [], rights: new Set(), error, user: match ? match[1] : "" };
     group.paths.push(path);
     if (match) group.rights.add(match[2]);
@@ -56,14 +56,19 @@ export class Problems {
     return this.found.has(path);
   }
 
+  /** Whether the viewer may not read a path. */
+  isDenied(path) {
+    return isDenied(this.found.get(path));
+  }
+
   /** Whether the viewer may read none of the lists. */
   get isLockedOut() {
-    return LISTS.every((path) => isDenied(this.found.get(path)));
+    return LISTS.every((path) => this.isDenied(path));
   }
 
   /** Whether the viewer may not follow the changes of the hub. */
   get isWithoutEvents() {
-    return isDenied(this.found.get(EVENTS));
+    return this.isDenied(EVENTS);
   }
 
   render() {

@@ -44,6 +44,17 @@ async def test_one_banner_names_all_missing_rights_and_the_next_step(
     assert await page.evaluate(FINDINGS) == []
 
 
+@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/clusters/bravelion"])
+async def test_a_cluster_that_may_not_be_read_is_not_loading(hub: FixtureHub, open_page: Opener, path: str) -> None:
+    hub.failing = {path: 403}
+    page = (await open_page("cluster/bravelion", settle=False)).page
+    await expect(page.locator("#cluster-body .nothing")).to_contain_text("You have no right to list these objects.")
+    await expect(page.get_by_role("alert")).to_contain_text(f"Missing right: get {path}.")
+    hub.failing.clear()
+    hub.publish(clusters=True)
+    await expect(page.locator("#cluster-title")).to_have_text("bravelion")
+
+
 async def test_a_fleet_without_live_updates_is_not_live(hub: FixtureHub, open_page: Opener) -> None:
     """Until the rights are granted: then everything is read again without a reload."""
     hub.failing = {"/v1/runs": 403, "/v1/events": 403}

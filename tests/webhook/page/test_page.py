@@ -824,9 +824,16 @@ async def test_what_is_read_of_one_cluster_takes_no_error_of_the_list_back(hub, 
 
 
 async def test_an_api_that_is_down_from_the_start(hub, open_page):
+    """All that fails for the same reason shares a banner."""
     hub.failing = {"/v1/clusters": 503, "/v1/placements": 503}
     opened = await open_page(settle=False)
-    await opened.page.get_by_role("alert").nth(1).wait_for()
+    await expect_texts(
+        opened.page.get_by_role("alert"),
+        [
+            "/v1/clusters, /v1/placements cannot be read: 503 Service Unavailable: the cache has not synced yet "
+            "(urn:uuid:6f1c). The data shown may be out of date. Retrying…"
+        ],
+    )
     assert await opened.page.locator("#fleet-body").inner_text() == "Loading the fleet…"
     hub.failing.clear()
     await opened.settle()
