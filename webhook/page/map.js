@@ -80,6 +80,6 @@ export class MapView {
     const states = tally(clusters, (cluster) => cluster.state, CLUSTER_STATES).map(([state]) => state);
     patchList(this.legend, states, (state) => state, (state) => h("li", {}, h("i", { class: `swatch fill ${tone(state)}`, "aria-hidden": true }), h("span", {}, state)), () => {});
     this.rest.hidden = groups.length <= MOST_CELLS;
-    if (isNews(this.rest, groups.length)) this.rest.textContent = `and ${count(groups.length - MOST_CELLS, "value")} more of ${key}`;
+    if (isNews(this.rest, groups.length)) this.rest.textContent = `and ${count(groups.length - MOST_CELLS, "more value")} of ${key}`;
   }
 }

@@ -8,6 +8,7 @@ import { href } from "./address.js";
 import { ask } from "./api.js";
 import { h } from "./dom.js";
 import { count, number } from "./format.js";
+import { grouped } from "./selection.js";
 
 const NAMED = 12;
 const MOST_GROUPS = 50;
@@ -46,7 +47,7 @@ function fill(code, diff, key) {
   code.replaceChildren(...shown.map(line));
   if (!rest) return null;
   if (unfolded.get(key)) {
-    code.append(h("span", { class: "line" }, `… and ${number(rest)} more lines`));
+    code.append(h("span", { class: "line" }, `… and ${count(rest, "more line")}`));
     return null;
   }
   const button = h("button", { type: "button", class: "plain-button", onclick: () => {
@@ -54,7 +55,7 @@ function fill(code, diff, key) {
     button.remove();
     fill(code, diff, key);
     code.parentElement.focus();
-  } }, `Show ${number(rest)} more lines`);
+  } }, `Show ${count(rest, "more line")}`);
   return button;
 }
 
@@ -114,14 +115,15 @@ export async function changesOfRun({ namespace = "", name }, clusters) {
 function changes(entry, path, all, openLines, nothing) {
   if (!entry || entry.hidden) return [h("p", { class: "quiet" }, "You may not list the snapshots of resources and overrides, which hold the objects.")];
   const rest = entry.groups.length - MOST_GROUPS;
+  const failures = grouped(entry.failures, (one) => one.message);
   return [
     entry.message ? h("p", { class: "callout warn" }, entry.message) : null,
-    ...entry.failures.slice(0, NAMED).map((one) => h("p", { class: "callout bad" }, h("a", { href: href("cluster", one.cluster) }, one.cluster), `: ${one.message}`)),
-    entry.failures.length > NAMED ? h("p", { class: "quiet" }, `and ${number(entry.failures.length - NAMED)} more clusters`) : null,
+    ...failures.slice(0, NAMED).map(([message, clusters]) => h("p", { class: "callout bad" }, some(clusters.map((one) => one.cluster)), `: ${message}`)),
+    failures.length > NAMED ? h("p", { class: "quiet" }, `and ${count(failures.length - NAMED, "more message")}`) : null,
     entry.unknown.length ? h("p", { class: "detail" }, "The present objects of ", some(entry.unknown), " are unknown, so all objects count as added.") : null,
     entry.uncertain ? h("p", { class: "detail" }, "The selectors change, and may select objects that this plan cannot see.") : null,
     entry.groups.length ? h("ul", { class: "release" }, entry.groups.slice(0, MOST_GROUPS).map((group) => groupOf(group, path, Math.max(all, group.clusters.length), openLines))) : null,
-    rest > 0 ? h("p", { class: "quiet" }, `and ${number(rest)} more groups of clusters`) : null,
+    rest > 0 ? h("p", { class: "quiet" }, `and ${count(rest, "more group")} of clusters`) : null,
     entry.groups.length || entry.failures.length || entry.message ? null : h("p", { class: "quiet" }, nothing),
   ].filter(Boolean);
 }

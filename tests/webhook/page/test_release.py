@@ -88,6 +88,21 @@ async def test_a_long_difference_is_folded_and_stays_unfolded(hub: FixtureHub, o
     await expect(page.locator(".release .diff")).to_be_visible()
 
 
+async def test_what_is_left_out_is_counted_in_the_singular(hub: FixtureHub, open_page: Opener) -> None:
+    """And clusters on which the same fails are named together."""
+    longest = changed_object("ConfigMap", "long", "Added", [f"+{number}" for number in range(501)])
+    groups = [group([f"member-{number}"], *([longest] if number == 0 else [])) for number in range(51)]
+    failures = [{"cluster": f"c{number}", "message": f"no path /spec/{number}"} for number in range(13)]
+    failures.append({"cluster": "d", "message": "no path /spec/0"})
+    hub.release = rendered("payments", groups, failures=failures)
+    page = (await open_page(RELEASE)).page
+    await page.locator(".release summary").click()
+    await page.get_by_role("button", name="Show 461 more lines").click()
+    await expect(page.locator(".release .line").last).to_have_text("\N{HORIZONTAL ELLIPSIS} and 1 more line")
+    await expect(page.locator(".unfolded > .callout").first).to_have_text("c0, d: no path /spec/0")
+    await expect_texts(page.locator(".unfolded > .quiet"), ["and 1 more message", "and 1 more group of clusters"])
+
+
 async def test_what_is_unfolded_is_in_the_address(hub: FixtureHub, open_page: Opener) -> None:
     hub.release = rendered("payments", [])
     page = (await open_page("placement/crp/payments?q=pay")).page
