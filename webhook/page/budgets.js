@@ -5,6 +5,7 @@ import { serverNow } from "./clock.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { count, matches, number } from "./format.js";
 import { Heat, LEGEND, budgetInWords, inOrder } from "./calendar.js";
+import { call } from "./server.js";
 import { DAY, ZONE, fullHour, moment } from "./zone.js";
 
 const FILTER_FROM = 9; // fewer pools are seen at a glance
@@ -126,7 +127,7 @@ export class BudgetsView {
       say(sub, "");
       if (isNews(body, "empty")) {
         body.replaceChildren(h("p", { class: "quiet nothing" }, "No NodePool yet. Add one with ",
-          h("code", {}, "harbormaster apply -f pool.yaml"), ". It then appears here automatically."));
+          h("code", {}, call("apply -f pool.yaml")), ". It then appears here automatically."));
       }
       return;
     }

@@ -7,7 +7,7 @@ import { ticking } from "./clock.js";
 import { ofCluster, showCommands } from "./commands.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { regionOf, statePill } from "./fleet.js";
-import { bytes, cores, label, number, quantity, taint } from "./format.js";
+import { label, number, propertyValue, quantity, taint } from "./format.js";
 import { sparkline } from "./sparkline.js";
 import { WhatIf } from "./whatif.js";
 import { localTimes, moment } from "./zone.js";
@@ -69,12 +69,6 @@ function labelsOf(cluster) {
     taints.map((one) => h("span", { class: "taint", title: `taint ${one.key}=${one.value ?? ""}:${one.effect}` }, taint(one))))];
 }
 
-/** A value as people write it: memory in GiB, cores as such, the rest as reported. */
-function shown(name, value) {
-  if (/memory$/.test(name) && quantity(value) > 1024 ** 2) return bytes(value);
-  return /cpu$/.test(name) ? cores(value) : value;
-}
-
 /** A name without the domain in front of it; that of the CPU as people write it. */
 const bare = (name) => name.slice(name.indexOf("/") + 1).replace(/\bcpu$/, "CPU");
 
@@ -102,7 +96,7 @@ function rowsOf(cluster, history) {
 
 function inWords(name, values) {
   const known = values.filter((value) => value !== null);
-  const [low, high] = [Math.min(...known), Math.max(...known)].map((value) => shown(name, number(value, 3).replaceAll(",", "")));
+  const [low, high] = [Math.min(...known), Math.max(...known)].map((value) => propertyValue(name, number(value, 3).replaceAll(",", "")));
   return low === high ? `${low}, unchanged` : `${low} to ${high}`;
 }
 
@@ -125,6 +119,7 @@ export class ClusterView {
     this.table = h("table", { class: "properties" },
       h("caption", { class: "unseen" }, "Properties and their values over the last day"),
       h("thead", {}, h("tr", {}, ["Property", "Now", "Last day", "Range", "Seen"].map((word) => h("th", { scope: "col" }, word)))), this.rows);
+    this.none = h("p", { class: "quiet", hidden: true }, "No properties reported yet.");
     this.whatif = new WhatIf({
       name: "What if this cluster were lost", label: "Show the effect",
       controls: h("p", {}, "Simulate the loss of this cluster and see where its placements would move. Nothing is written."),
@@ -132,7 +127,7 @@ export class ClusterView {
     });
     this.all = [
       this.facts,
-      h("section", { class: "part" }, h("h3", {}, "Properties"), h("div", { class: "scroller" }, this.table)),
+      h("section", { class: "part" }, h("h3", {}, "Properties"), h("div", { class: "scroller" }, this.table), this.none),
       h("section", { class: "part" }, h("h3", {}, "If it were lost"), this.whatif.element),
       h("section", { class: "part" }, h("h3", {}, "Next steps"), this.actions, this.commands),
     ];
@@ -166,8 +161,8 @@ export class ClusterView {
     if (isNews(this.sub, [cluster.state, cluster.stateDetail, cluster.upkeep?.upgrade, cluster.lastHeartbeat, cluster.labels])) {
       const beat = Date.parse(cluster.lastHeartbeat ?? "");
       const [, region] = regionOf(cluster);
-      this.sub.replaceChildren(statePill(cluster), " ", localTimes(cluster.stateDetail ?? ""), region ? ` ${region} ·` : "",
-        ...(Number.isNaN(beat) ? [] : [" ", ticking(beat, "last heartbeat ", " ago")]));
+      const known = [localTimes(cluster.stateDetail ?? ""), region, Number.isNaN(beat) ? "" : ticking(beat, "last heartbeat ", " ago")].filter(Boolean);
+      this.sub.replaceChildren(statePill(cluster), " ", ...known.flatMap((one, index) => [index ? " · " : "", one]));
     }
     if (isNews(this.body, "cluster")) this.body.replaceChildren(...this.all);
     this.whatif.follow();
@@ -180,13 +175,16 @@ export class ClusterView {
 
   showProperties(cluster) {
     const history = this.history?.cluster === cluster.name ? this.history : null;
-    patchList(this.rows, rowsOf(cluster, history), ({ name }) => name,
+    const rows = rowsOf(cluster, history);
+    this.table.hidden = !rows.length;
+    this.none.hidden = rows.length > 0;
+    patchList(this.rows, rows, ({ name }) => name,
       () => h("tr", {}, h("th", { scope: "row" }), h("td", { class: "num" }), h("td"), h("td"), h("td")),
       (row, entry) => {
         if (!isNews(row, entry)) return;
         const [name, now, day, range, seen] = row.children;
         name.replaceChildren(h("span", { title: entry.name }, bare(entry.name)));
-        now.replaceChildren(entry.of ? `${shown(entry.name, entry.value)} of ${shown(entry.name, entry.of)}` : shown(entry.name, entry.value) || "–");
+        now.replaceChildren(entry.of ? `${propertyValue(entry.name, entry.value)} of ${propertyValue(entry.name, entry.of)}` : propertyValue(entry.name, entry.value) || "–");
         const known = entry.values?.some((value) => value !== null);
         day.replaceChildren(dayOfValues(entry, history));
         range.replaceChildren(known ? inWords(entry.name, entry.values) : h("span", { class: "none" }, "–"));

@@ -2,11 +2,11 @@
 
 import { beside, href } from "./address.js";
 import { h, isNews, patchList, pill, say } from "./dom.js";
-import { count, number, tally } from "./format.js";
+import { count, number, propertyValue, tally } from "./format.js";
 import { refer } from "./reference.js";
 import { tone } from "./states.js";
 import { axisOf, hasSpread, isOverLimit, lengthsOf, termRule, termsOf } from "./terms.js";
-import { checkWords, trace } from "./trace.js";
+import { checkWords, isMember, trace } from "./trace.js";
 import { because } from "./trigger.js";
 import { localTimes, moment } from "./zone.js";
 
@@ -130,12 +130,13 @@ function ranges(items, terms) {
     const sorter = items.flatMap((item) => item.affinity?.terms ?? []).find((t) => t.index === term.index && t.sorter?.min && t.sorter?.max)?.sorter;
     if (!sorter) return [];
     const { min, max } = sorter;
+    const [low, high] = [min, max].map((limit) => propertyValue(sorter.name, limit.value));
     if (min.cluster === max.cluster || min.value === max.value) {
-      return [{ text: [`${term.name} is `, String(min.value), " wherever it is reported, so it makes no difference between clusters.", "", ""] }];
+      return [{ text: [`${term.name} is `, String(low), " wherever it is reported, so it makes no difference between clusters.", "", ""] }];
     }
     const outside = [min, max].filter((limit) => limit.eligible === false).map((limit) => limit.cluster);
     const who = outside.length === 2 ? "neither of them a candidate itself" : outside.length ? `${outside[0]} is not a candidate itself` : "";
-    return [{ text: [`${term.name} runs from ${min.value} (`, min.cluster, `) to ${max.value} (`, max.cluster, `)${who ? `; ${who}` : ""}.`] }];
+    return [{ text: [`${term.name} runs from ${low} (`, min.cluster, `) to ${high} (`, max.cluster, `)${who ? `; ${who}` : ""}.`] }];
   });
 }
 
@@ -154,12 +155,12 @@ function callOut(items, terms, ref) {
     if (!item.help) continue;
     const words = item.help.startsWith(`${item.cluster} `) ? item.help.slice(item.cluster.length + 1) : item.help;
     const known = helps.get(words) ?? { clusters: [], tolerate: missingToleration(item) };
-    known.clusters.push(item.cluster);
+    known.clusters.push(item);
     helps.set(words, known);
   }
   const out = [...helps].slice(0, FIRST_HELPS).map(([words, { clusters, tolerate }]) => {
     const rest = clusters.length - NAMED_CLUSTERS;
-    const names = clusters.slice(0, NAMED_CLUSTERS).flatMap((name, index) => [index ? ", " : "", h("a", { href: href("cluster", name) }, name)]);
+    const names = clusters.slice(0, NAMED_CLUSTERS).flatMap((item, index) => [index ? ", " : "", isMember(item) ? h("a", { href: href("cluster", item.cluster) }, item.cluster) : item.cluster]);
     return h("p", {}, h("b", {}, names, rest > 0 ? ` and ${number(rest)} more` : ""), ` ${words}${/[.!?]$/.test(words) ? "" : "."}`,
       ...(tolerate ? [" ", h("a", { href: beside("placement", ref, { tolerate }) }, "Plan this toleration")] : []));
   });

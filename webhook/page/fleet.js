@@ -82,7 +82,7 @@ function free(resource, name, format, both) {
   const shown = both ? `${format(resource.available)} / ${format(resource.allocatable)}` : format(resource.available);
   const fill = h("i");
   fill.style.width = `${Math.min(1, Math.max(0, Number(resource.ratio) || 0)) * 100}%`;
-  const title = `${resource.available} of ${resource.allocatable} ${name} free`;
+  const title = `${format(resource.available)} of ${format(resource.allocatable)} ${name} free`;
   return h("span", { class: "free", title }, h("span", { class: "meter", "aria-hidden": true }, fill), h("span", { class: "amount" }, shown));
 }
 
@@ -182,16 +182,16 @@ function memoryOf(clusters) {
   return { free: sum("available"), whole: sum("allocatable") };
 }
 
-function summed({ free: amount, whole }, words) {
-  return whole ? free({ available: String(amount), allocatable: String(whole), ratio: amount / whole }, "", words, false) : h("span", { class: "none" }, "–");
+function summed({ free: amount, whole }, name, words, both) {
+  return whole ? free({ available: String(amount), allocatable: String(whole), ratio: amount / whole }, name, words, both) : h("span", { class: "none" }, "–");
 }
 
 /** The cells of a row that sums up a group; those between that have no sum stay empty. */
 const SUMS = {
   state: (clusters) => tally(clusters, (c) => c.state, CLUSTER_STATES).map(([state, n]) => pillInRow(state, `${number(n)} ${state}`)),
   nodes: (clusters) => [number(clusters.reduce((sum, c) => sum + (c.nodes ?? 0), 0))],
-  cpu: (clusters) => [summed(coresOf(clusters), (text) => number(text))],
-  memory: (clusters) => [summed(memoryOf(clusters), bytes)],
+  cpu: (clusters) => [summed(coresOf(clusters), "cores", cores, true)],
+  memory: (clusters) => [summed(memoryOf(clusters), "memory", bytes, false)],
   placements: (clusters) => [number(clusters.reduce((sum, c) => sum + (c.placements ?? []).length, 0))],
 };
 

@@ -29,9 +29,9 @@ export function number(value, digits = 0) {
 }
 
 /** `248`, `1.5`, or the raw text when it is no quantity. */
-export function cores(text) {
+export function cores(text, digits) {
   const value = quantity(text);
-  return value === null ? String(text) : number(value, Math.abs(value) < 10 ? 1 : 0);
+  return value === null ? String(text) : number(value, digits ?? (Math.abs(value) < 10 ? 1 : 0));
 }
 
 /** `880 GiB`, or the raw text when it is no quantity. */
@@ -43,6 +43,12 @@ export function bytes(text) {
   for (let left = Math.abs(value); left >= 1024 && power < 5 && !(power === 3 && left < 10240); left /= 1024) power += 1;
   const shown = value / 1024 ** power;
   return `${number(shown, Math.abs(shown) < 10 ? 1 : 0)} ${units[power]}`;
+}
+
+/** The value of a property as people write it: memory in GiB, CPU in cores, the rest as reported. */
+export function propertyValue(name, value) {
+  if (/memory$/.test(name) && quantity(value) > 1024 ** 2) return bytes(value);
+  return /cpu$/.test(name) ? cores(value) : value;
 }
 
 /** `1 cluster`, `2 clusters`. */

@@ -2,7 +2,7 @@
 
 import { href } from "./address.js";
 import { h } from "./dom.js";
-import { label, number, shortName } from "./format.js";
+import { cores, label, number, shortName } from "./format.js";
 import { refer } from "./reference.js";
 import { pointsOf, termRule } from "./terms.js";
 import { localTimes, moment } from "./zone.js";
@@ -12,16 +12,19 @@ const PLAIN = new Set(["name", "pass", "reason", "message"]);
 
 /** `observed 4 (41s old), wanted ≥ 5`. */
 function comparison(property) {
-  return `${shortName(property.name)}: ${reading(property, "observed ")}, wanted ${OPERATORS[property.op] ?? property.op ?? ""} ${property.want ?? ""}`;
+  return `${shortName(property.name)}: ${reading(property, "observed ")}, wanted ${OPERATORS[property.op] ?? property.op ?? ""} ${exact(property.name, property.want ?? "")}`;
 }
 
+/** A value as it was compared: CPU in cores, so that `850m` and `1` do not stand beside each other. */
+const exact = (name, value) => (/cpu$/.test(name) ? cores(value, 3) : value);
+
 /** `0.048 (41s old)`; absent, expired and unreadable values are told apart, and an old one is called old. */
-function reading({ observed, age, unreadable, stale, expired, lastValue, expiredFor, expiresIn, validUntil }, before = "") {
-  if (expired) return `${lastValue} expired ${expiredFor} ago (${moment(Date.parse(validUntil))})`;
+function reading({ name, observed, age, unreadable, stale, expired, lastValue, expiredFor, expiresIn, validUntil }, before = "") {
+  if (expired) return `${exact(name, lastValue)} expired ${expiredFor} ago (${moment(Date.parse(validUntil))})`;
   if (observed === null || observed === undefined) return "not reported";
   const valid = expiresIn ? `valid for ${expiresIn} (until ${moment(Date.parse(validUntil))})` : "";
   const notes = [unreadable ? "unreadable" : "", age ? `${age} old` : "", stale ? "out of date" : "", valid].filter(Boolean);
-  return `${before}${observed}${notes.length ? ` (${notes.join(", ")})` : ""}`;
+  return `${before}${exact(name, observed)}${notes.length ? ` (${notes.join(", ")})` : ""}`;
 }
 
 /** `env: is dev, wanted In prod`. */
@@ -68,10 +71,10 @@ function checks(item) {
         checkWords(check) ? `: ${checkWords(check)}` : ""))));
 }
 
-function end(limit) {
+function end(name, limit) {
   if (!limit) return "–";
   const notes = [limit.cluster, limit.eligible === false ? "not a candidate" : "", limit.age ? `${limit.age} old` : "", limit.stale ? "out of date" : ""];
-  return `${limit.value} (${notes.filter(Boolean).join(", ")})`;
+  return `${exact(name, limit.value)} (${notes.filter(Boolean).join(", ")})`;
 }
 
 /** `0.622222 of 20 is 12.444444`: what stands behind the points before they are rounded. */
@@ -99,7 +102,7 @@ function points(item, terms) {
       const s = term.sorter;
       const gate = term.labels && !term.labels.pass ? "labels do not match" : "";
       const observed = s && reading(s);
-      const range = s && s.min && s.max ? `, range ${end(s.min)} to ${end(s.max)}` : "";
+      const range = s && s.min && s.max ? `, range ${end(s.name, s.min)} to ${end(s.name, s.max)}` : "";
       const words = [gate, s ? `${observed}${range}` : "", localTimes(s?.note ?? ""), share(term, gate)].filter(Boolean).join("; ");
       return h("li", {},
         h("i", { class: `swatch ${colour}` }),
@@ -130,6 +133,9 @@ function verdict({ verdict: word, rank, batch, gap }) {
   return ["Verdict ", refer(word), `${words}.`];
 }
 
+/** Whether the cluster of an item exists, so that a link leads to it. */
+export const isMember = ({ verdict: word }) => word !== "TargetNotFound";
+
 /** The unfolded part of a row. */
 export function trace(item, terms) {
   const sentences = [item.summary, item.tieBonus ? "It already has this placement, which wins ties" : "", item.help ? `It ${item.help}` : ""];
@@ -139,6 +145,6 @@ export function trace(item, terms) {
     item.binding ? h("p", {}, binding(item.binding)) : null,
     points(item, terms),
     checks(item),
-    h("p", { class: "quiet" }, ...(item.verdict ? [...verdict(item), " "] : []), h("a", { href: href("cluster", item.cluster) }, `Show ${item.cluster}`)),
+    h("p", { class: "quiet" }, ...(item.verdict ? [...verdict(item), " "] : []), isMember(item) ? h("a", { href: href("cluster", item.cluster) }, `Show ${item.cluster}`) : null),
   ].filter(Boolean);
 }

@@ -97,15 +97,19 @@ def numbers(text):
 INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z")
 
 
+CPU = re.compile(r'"([0-9]+)m"')
+
+
 def on_the_page(value):
-    """Return a document with its instants as the page has them, in the zone of the tab."""
+    """Return a document with its CPU in cores, and its instants as the page has them, in the zone of the tab."""
 
     def local(found):
         at = datetime.fromisoformat(found[0])
         year = f" {at.year}" if abs(at - datetime.now(UTC)) > timedelta(days=300) else ""
         return f"{at:%a} {at.day} {at:%b}{year} {at.hour}:{at:%M}"
 
-    return json.loads(INSTANT.sub(local, json.dumps(value)))
+    whole = CPU.sub(lambda found: f'"{int(found[1]) / 1000}"', json.dumps(value))
+    return json.loads(INSTANT.sub(local, whole))
 
 
 SHOWN_AS_PLACES = {"index"}

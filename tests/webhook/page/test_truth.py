@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from tests.builders.update_run import Moments
 from tests.webhook.page.conftest import Opener, expect_address, expect_texts, show, texts
-from tests.webhook.page.fixture_hub import CORE_COST, ENTRY, NODE_COUNT, FixtureHub, Json, ago
+from tests.webhook.page.fixture_hub import CORE_COST, ENTRY, NODE_COUNT, FixtureHub, Json, ago, fill
 from tests.webhook.page.fixture_runs import rolling, sample_runs, since
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -104,6 +104,62 @@ async def test_counts_agree_with_their_verbs(hub: FixtureHub, open_page: Opener)
     await expect(page.locator("#fleet-sub")).to_contain_text(re.compile("; 1 matches$"))
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        pytest.param("newnewt", "not joined waiting for its agent · westus", id="without-a-heartbeat"),
+        pytest.param("oldwhale", "silent no heartbeat for 14m · japaneast · last heartbeat 14m ago", id="silent"),
+        pytest.param("calmheron", "eligible northeurope · last heartbeat 23s ago", id="eligible"),
+    ],
+)
+async def test_the_facts_below_the_name_of_a_cluster_are_separated(open_page: Opener, name: str, words: str) -> None:
+    page = (await open_page(f"cluster/{name}")).page
+    await expect_texts(page.locator("#cluster-sub"), [words])
+
+
+async def test_a_cluster_without_properties_has_no_empty_table(hub: FixtureHub, open_page: Opener) -> None:
+    page = (await open_page("cluster/newnewt")).page
+    await expect(page.get_by_text("No properties reported yet.")).to_be_visible()
+    await expect(page.locator(".properties")).to_be_hidden()
+    newnewt = next(one for one in hub.clusters if one["name"] == "newnewt")
+    newnewt["properties"] = {NODE_COUNT: {"value": "3", "observedAt": ago(1)}}
+    hub.publish(names=["newnewt"])
+    await expect(page.locator(".properties")).to_be_visible()
+    await expect(page.get_by_text("No properties reported yet.")).to_be_hidden()
+
+
+async def test_amounts_of_cpu_and_memory_have_the_same_unit(hub: FixtureHub, open_page: Opener) -> None:
+    """In the fleet, its groups, the range of a sorter and the numbers behind a row."""
+    hub.clusters[0]["cpu"] = {"available": "241150m", "allocatable": "396", "ratio": 0.6}
+    document = copy.deepcopy(hub.explanation("crp/gpu-batch"))
+    for item in document["items"]:
+        for term in (item.get("affinity") or {}).get("terms", []):
+            low, high = ({"value": value, "cluster": name} for value, name in (("850m", "busybee"), ("24", "quickfox")))
+            term["sorter"] |= {"name": "resources.kubernetes-fleet.io/available-cpu", "observed": "1500m"}
+            term["sorter"] |= {"min": low, "max": high}
+    hub.explanations["crp/gpu-batch"] = document
+    page = (await open_page("fleet?group=env&open=prod")).page
+    free = page.locator(".fleet tr", has_text="bravelion").locator(".c-cpu .free")
+    await expect(free).to_have_attribute("title", "241 of 396 cores free")
+    memory = page.locator(".fleet tr", has_text="bravelion").locator(".c-memory .free")
+    await expect(memory).to_have_attribute("title", "880 GiB of 1,600 GiB memory free")
+    await expect(page.locator(".group-row", has_text="staging").locator(".c-cpu")).to_have_text("30 / 40")
+    await page.evaluate("location.hash = 'placement/crp/gpu-batch'")
+    await expect(page.locator(".explanation .callout")).to_contain_text(
+        "available-cpu runs from 0.9 (busybee) to 24 (quickfox)"
+    )
+    await page.locator(".rows summary", has_text="bravelion").click()
+    await expect(page.locator(".trace .points")).to_contain_text("1.5 (41s old), range 0.85 (busybee) to 24 (quickfox)")
+
+
+async def test_a_cluster_that_does_not_exist_is_no_link(open_page: Opener) -> None:
+    page = (await open_page("placement/crp/ledger")).page
+    await expect(page.locator(".explanation .callout")).to_contain_text("dover would be picked once")
+    await page.locator(".rows summary", has_text="dover").click()
+    await expect(page.locator(".trace", has_text="dover")).to_be_visible()
+    assert await page.locator('.explanation a[href="#cluster/dover"]').count() == 0
+
+
 async def test_clusters_wait_for_what_their_run_waits_for(hub: FixtureHub, open_page: Opener) -> None:
     """And the command shows that run."""
     moments = since(12, 27)
@@ -141,11 +197,18 @@ async def test_commands_are_called_as_the_server_says(
     hub: FixtureHub, open_page: Opener, facts: dict[str, str], before: str, after: str
 ) -> None:
     hub.facts = facts
-    page = (await open_page("crp/edge-cache")).page
+    opened = await open_page("crp/edge-cache")
+    page = opened.page
     for ref, words in COMMANDS.items():
         await page.evaluate(f"location.hash = 'placement/{ref}'")
         shown = page.locator("#placement-panel .commands code")
         await expect(shown).to_have_text([f"{before}{each}{after}" for each in words])
+    fill(hub, [], [])
+    for view, words in {"fleet": "member", "placement": "placement", "budgets": "pool"}.items():
+        await page.goto("about:blank")
+        await page.goto(f"{opened.address}/#{view}")
+        hint = page.locator("main > [data-view]:not([hidden]) .nothing code")
+        await expect(hint).to_have_text(f"{before}apply -f {words}.yaml{after}")
 
 
 async def test_a_hub_of_simulated_members_offers_neither_a_doctor_nor_logs(hub: FixtureHub, open_page: Opener) -> None:

@@ -123,7 +123,7 @@ async def test_groups_sum_up_and_one_at_a_time_unfolds(hub, open_page):
     assert await row.locator(".c-nodes").inner_text() == str(sum(c["nodes"] or 0 for c in prod))
     assert await row.locator(".c-placements").inner_text() == str(sum(len(c["placements"]) for c in prod))
     free, whole = (sum(int(c["cpu"][key]) for c in prod if c["cpu"]) for key in ("available", "allocatable"))
-    await expect(row.locator(".c-cpu .free")).to_have_attribute("title", f"{free} of {whole}  free")
+    await expect(row.locator(".c-cpu .free")).to_have_attribute("title", f"{free} of {whole:,} cores free")
     assert await names(page) == []
     await row.get_by_role("button").focus()
     await page.keyboard.press("Enter")
