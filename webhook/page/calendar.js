@@ -246,14 +246,14 @@ function widths(element) {
   return (text) => Math.ceil(context.measureText(text).width) + 2;
 }
 
-/** What is left now, of how much, and until when; reasons of which the same is to be said are named together. */
+/** What is left now, of how much, and until when; after each the reasons for which it holds, if it does not hold for all. */
 function summaryOf(reasons, present) {
   const same = new Map();
   for (const reason of reasons) {
     const text = now(reason, present.items.find((item) => item.reason === reason.reason), present.at);
     same.set(text, [...(same.get(text) ?? []), reason.reason]);
   }
-  const parts = [...same].map(([text, names]) => `${names.length === reasons.length && names.length > 1 ? "every reason" : names.join(", ")} ${text}`);
+  const parts = [...same].map(([text, names]) => (names.length === reasons.length ? text : `${text} (${names.join(", ")})`));
   return `Now: ${parts.join(" · ")}`;
 }
 

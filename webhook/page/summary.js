@@ -6,10 +6,13 @@ import { count, number, tally } from "./format.js";
 import { currentRun } from "./runs.js";
 import { CLUSTER_STATES, PLACEMENT_STATES, ROLLOUT_STATES } from "./states.js";
 
-const listed = (pairs) => pairs.map(([state, n]) => `${number(n)}\u00a0${state}`).join(" · ");
+/** `1 not joined`, on one line. */
+const counted = ([state, n]) => `${number(n)} ${state}`.replaceAll(" ", "\u00a0");
+
+const listed = (pairs) => pairs.map(counted).join(" · ");
 
 /** The same as links to those that are in that state. */
-const linked = (pairs, view, states) => pairs.map(([state, n]) => [`${number(n)}\u00a0${state}`, states.includes(state) ? href(view, "", { state }) : ""]);
+const linked = (pairs, view, states) => pairs.map((pair) => [counted(pair), states.includes(pair[0]) ? href(view, "", { state: pair[0] }) : ""]);
 
 /** The runs that go on only when somebody acts, and what the first of them asks for. */
 function asking(runs) {
@@ -17,7 +20,8 @@ function asking(runs) {
   if (!found.length) return null;
   const first = found.find((run) => run.waits[0].kind === "Approval") ?? found[0];
   const words = first.waits[0].kind === "Approval" ? `approval: ${first.name}, stage ${first.waits[0].stage}` : `${first.name} is ${first.state}`;
-  return { name: "Waiting for you", value: found.length, words, links: [[words, href("runs", first.ref)]] };
+  const links = [[words, href("runs", first.ref)], ...(found.length > 1 ? [[counted(["more", found.length - 1]), href("runs")]] : [])];
+  return { name: "Waiting for you", value: found.length, words: links.map(([text]) => text).join(" · "), links };
 }
 
 function cards(clusters, placements, runs, more) {
@@ -32,7 +36,7 @@ function cards(clusters, placements, runs, more) {
     const satisfied = placements.filter(isMet).length;
     const pairs = [["satisfied", satisfied], ...unmet];
     const waiting = placements.filter((p) => p.removalPendingSince).length;
-    const words = [...linked(pairs, "placement", placements.map((p) => p.state)), ...(waiting ? [[`${number(waiting)}\u00a0removal pending`, href("placement", "", { q: "removal pending" })]] : [])];
+    const words = [...linked(pairs, "placement", placements.map((p) => p.state)), ...(waiting ? [[counted(["removal pending", waiting]), href("placement", "", { q: "removal pending" })]] : [])];
     out.push({ name: "Placements", value: placements.length, words: placements.length ? words.map(([text]) => text).join(" · ") : "none yet", links: placements.length ? words : [] });
 
     const staged = (runs ?? []).filter((run) => run.placement && run.startedAt !== null && run.endedAt === null);

@@ -37,8 +37,8 @@ const refOf = ({ name, namespace }) => (namespace ? `rp/${namespace}/${name}` : 
 const fullName = ({ name, namespace }) => (namespace ? `${namespace}/${name}` : name);
 
 const REMOVALS = {
-  Pending: "remains until its removal is confirmed", Confirmed: "is removed, as confirmed", Warned: "is removed without a confirmation",
-  Removed: "is removed", Orphaned: "remains, as its namespace is deleted",
+  Pending: "kept until the removal is confirmed", Confirmed: "removed, as confirmed", Warned: "removed without a confirmation",
+  Removed: "removed", Orphaned: "kept, as the namespace is deleted",
 };
 
 const withDigest = (words, digest) => (digest ? `${words} (digest ${digest})` : words);
@@ -48,7 +48,7 @@ function rolloutLines({ evictions = [], removals = [], contentRemovals = [], wai
   return [
     ...evictions.filter((one) => !one.executed).map((one) => ["why", `not evicted from ${one.cluster}: ${localTimes(one.message)}`]),
     ...removals.map((one) => ["detail", withDigest(`${one.cluster} keeps its content: ${localTimes(one.message)}`, one.digest)]),
-    ...contentRemovals.map((one) => [one.verdict === "Pending" ? "detail" : "why", withDigest(`${one.effect} ${REMOVALS[one.verdict] ?? one.verdict}`, one.verdict === "Pending" ? one.digest : "")]),
+    ...contentRemovals.map((one) => [one.verdict === "Pending" ? "detail" : "why", withDigest(`${REMOVALS[one.verdict] ?? one.verdict}: ${one.effect}`, one.verdict === "Pending" ? one.digest : "")]),
     ...waits.map((one) => ["detail", `${one.cluster} waits: ${localTimes(one.message)}`]),
     ...(failures.length ? [["why", `fails on ${some(failures.map((one) => one.cluster))}: ${localTimes(failures[0].message)}`]] : []),
     ...(blocked ? [["detail", `the rollout is blocked: ${localTimes(blocked.message)}`]] : steps.length ? [["detail", `in ${count(steps.length, "step")}`]] : []),
@@ -133,7 +133,7 @@ function answer(document) {
   const short = changed.filter((one) => !one.satisfied);
   const moved = changed.reduce((sum, one) => sum + one.moves.lost.length, 0);
   const words = [
-    changed.length ? `${count(changed.length, "placement")} would change, ${count(moved, "binding")} would be removed${short.length ? `, ${number(short.length)} would have too few clusters` : ""}` : "",
+    changed.length ? `${count(changed.length, "placement")} would change, ${count(moved, "binding")} would be removed${short.length ? `, ${count(short.length, "placement")} would have too few clusters` : ""}` : "",
     runs.length ? `${count(runs.length, "update run")} would change` : "",
     upgrades.length ? `${count(upgrades.length, "upgrade run")} would change` : "",
   ].filter(Boolean).join("; ");

@@ -58,7 +58,7 @@
     return box.left < -1 || box.right > innerWidth + 1 || (panel && (box.left < panel.left - 1 || box.right > panel.right + 1));
   }).map((box) => box.name);
 
-  const cut = [...document.querySelectorAll(".pill, .taint, .label, .amount, .cluster-name, .placement-name, .who")]
+  const cut = [...document.querySelectorAll(".pill, .taint, .label, .verb, .amount, .cluster-name, .placement-name, .who")]
     .filter((element) => seen(element) && element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).display !== "inline")
     .map((element) => element.textContent);
 

@@ -116,15 +116,15 @@ async def test_a_stretch_tells_span_limit_and_budget(hub, open_page):
         'budgets[1] (nodes "2", schedule "0 */12 * * *", duration 3h)'
     )
     await opened.page.locator("#budgets-title").hover()
-    await expect(detail).to_contain_text("Now: every reason 1 of 2 left until Mon 23 Nov 15:00")
+    await expect(detail).to_contain_text("Now: 1 of 2 left until Mon 23 Nov 15:00")
 
 
 async def test_what_is_left_now_is_said_and_of_how_much(hub, open_page):
     words = {
-        "used-up": ("1", 1, "Now: every reason none of 1 left"),
-        "partly-used": ("3", 1, "Now: every reason 2 of 3 left"),
-        "unused": ("1", 0, "Now: every reason 1 of 1 left"),
-        "shut": ("0", 0, "Now: every reason never opens"),
+        "used-up": ("1", 1, "Now: none of 1 left"),
+        "partly-used": ("3", 1, "Now: 2 of 3 left"),
+        "unused": ("1", 0, "Now: 1 of 1 left"),
+        "shut": ("0", 0, "Now: never opens"),
     }
     pools = [make_pool(name, {"nodes": nodes}, deleting=deleting) for name, (nodes, deleting, _) in words.items()]
     opened = await open_budgets(open_page, hub, *pools)
@@ -137,12 +137,16 @@ async def test_what_never_opens_is_marked_and_what_was_meant_is_shown(hub, open_
     opened = await open_budgets(open_page, hub)
     pool = opened.page.locator(".pool", has_text="seed-weekends")
     await expect(pool.locator(".stretch")).to_have_text(["never opens"] * 4)
-    await expect(pool.locator(".heat-detail")).to_have_text("Now: every reason never opens")
+    await expect(pool.locator(".heat-detail")).to_have_text("Now: never opens")
     await expect(pool.locator(".callout")).to_contain_text("budgets[1]")
     assert await pool.locator("code").inner_text() == (
         'budgets:\n- {nodes: "50%"}\n- {nodes: "0", schedule: "0 0 * * 1", duration: 120h}'
     )
     general = opened.page.locator(".pool", has_text="general")
+    await expect(general.locator(".heat-detail")).to_have_text(
+        "Now: none until Mon 23 Nov 17:00 (Drifted) · 1 of 2 left until Mon 23 Nov 17:00 (Empty) · "
+        "never opens (Underutilized) · 3 of 4 left (Unhealthy)"
+    )
     await expect(general.locator(".callout")).to_have_text(
         'Underutilized never opens: budgets[1] (nodes "0", reasons Underutilized, no schedule)'
     )
@@ -298,7 +302,7 @@ async def test_the_strips_are_labelled_as_limits(hub, open_page):
     pool = opened.page.locator(".pool")
     await expect(pool.locator(".heat-limit")).to_have_text("Limit in nodes")
     await expect(pool.locator(".stretch").first).to_have_text("3")
-    await expect(pool.locator(".heat-detail")).to_have_text("Now: every reason 2 of 3 left")
+    await expect(pool.locator(".heat-detail")).to_have_text("Now: 2 of 3 left")
 
 
 DRAW = """async ([from, address]) => {

@@ -134,7 +134,9 @@ async def test_a_run_says_what_it_waits_for_and_the_command_that_answers_it(hub,
 async def test_the_cards_count_the_runs_that_wait_for_somebody(hub, open_page):
     hub.runs = sample_runs()
     opened = await open_page()
-    assert (await texts(opened.page.locator(".card")))[3] == "Waiting for you 3 approval: cart-1, stage all"
+    assert (await texts(opened.page.locator(".card")))[3] == "Waiting for you 3 approval: cart-1, stage all · 2 more"
+    more = opened.page.locator(".card").nth(3).get_by_role("link", name="2 more")
+    await expect(more).to_have_attribute("href", "#runs")
     hub.runs = [since(12, 27).at_twelve()]
     hub.publish("crp/web")
     await expect(opened.page.locator(".card").nth(3)).to_contain_text("Bindings")

@@ -67,7 +67,7 @@ async def test_the_answer_shows_runs_upgrades_removals_and_what_is_not_judged(
         "1 placement would change, 1 binding would be removed; 1 update run would change; 1 upgrade run would change."
     )
     await expect(placement).to_contain_text(
-        "Namespace shop and 12 objects in it remains until its removal is confirmed (digest 5f3a9c1e)"
+        "kept until the removal is confirmed: Namespace shop and 12 objects in it (digest 5f3a9c1e)"
     )
     await expect(run).to_contain_text("approval after stage canary: storefront-1-after-canary")
     await expect(upgrade).to_contain_text("next: quickfox")
