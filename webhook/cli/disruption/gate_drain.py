@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 SHORT: Final = "Show where a drain would move pods, and what blocks it."
 HELP: Final = f"""{SHORT}
 
-Nothing is drained. The named nodes are drained together. For each pod, the table shows the node that would take it,
-what blocks it and until when, or why no node takes it. No new nodes are created. The drain is simulated as Karpenter
-does it. `kubectl drain` differs: it does not wait for do-not-disrupt, and skips pods of DaemonSets. --kubeconfig and
---context name the cluster of the nodes, not the hub. The command reads that cluster with your rights. With -f, it reads
-a dump of the cluster instead:
+Nothing is drained. The command simulates a drain of all named nodes together, as Karpenter does it, without creating
+new nodes. For each pod, the table shows the node that would take it, what blocks it and until when, or why no node
+takes it. `kubectl drain` differs: it ignores do-not-disrupt, and never evicts pods of DaemonSets.
+
+--kubeconfig and --context name the cluster of the nodes, not the hub. The command reads that cluster with your rights.
+With -f, it reads a dump of the cluster instead:
 
 \b
   {DUMP_LINE}

@@ -17,12 +17,16 @@ from webhook.cli.text.output import print_line
 
 HELP: Final = """Evict all placements from a member.
 
-Cordons the member, then evicts every ClusterResourcePlacement from it, within its disruption budget and when no other
-disruption blocks the member. Refused evictions are retried. Reports why placements remain. Placements of type PickFixed
-and namespaced placements cannot be evicted: remove the cluster from their policy, or change the policy. A placement
-that tolerates the taint cordon-key is not evicted, because it would return. Evicting a placement that selects a
-namespace deletes the namespace on the member with everything in it, including the objects of namespaced placements.
---dry-run makes the same checks once and changes nothing.
+Cordons the member, then evicts every ClusterResourcePlacement from it, within the disruption budget of the placement
+and when no other disruption blocks the member. Refused evictions are retried. --dry-run makes the same checks once and
+changes nothing.
+
+Evicting a placement that selects a namespace deletes the namespace on the member with everything in it, including the
+objects of namespaced placements.
+
+The command reports why placements remain. Placements of type PickFixed and namespaced placements cannot be evicted:
+remove the cluster from their policy, or change the policy. A placement that tolerates the taint cordon-key is not
+evicted, because it would return.
 
 \b
 Examples:

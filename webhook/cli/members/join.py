@@ -25,17 +25,17 @@ HELP = """Join a cluster to the fleet.
 On the hub, creates the ServiceAccount member-NAME, whose only right is to request its own tokens, and the MemberCluster
 NAME. In the member, installs the CustomResourceDefinition of AppliedWorks, the namespace, ServiceAccount and roles of
 the agent (as printed by `harbormaster rbac agent --no-apply-control-plane`), and the Secret harbormaster-hub with the
-agent's credentials for the hub. The token in it is valid for one hour: the agent replaces it when it starts, and keeps
-it renewed.
+agent's credentials for the hub. The token in the Secret is valid for one hour. The agent replaces the token when it
+starts, and keeps it renewed.
 
 Then installs the agent with the image that `serve` runs on the hub: from its chart with helm, or as a Deployment if
 helm is not installed. An installed agent is upgraded with the tool that installed it, and keeps the other values of its
 Helm release. --print only prints the command or the Deployment. --agent none leaves the installation to you.
 
 Shows every change first, and asks for confirmation. Then waits until the member is Joined and Healthy, and reports what
-is missing if it times out. It is safe to run again: it continues where it stopped, and does not change what is already
-correct. If the hub was unreachable for longer than the lifetime of the agent's token, run it again to give the agent a
-new one.
+is missing if it times out. The command is safe to run again: it continues where it stopped, and does not change what is
+already correct. If the hub was unreachable for longer than the lifetime of the agent's token, run the command again to
+give the agent a new token.
 
 Requires administrator rights on both clusters. Everything is checked before anything is written.
 
@@ -48,7 +48,8 @@ Examples:
 
 \b
 Exit codes:
-  0  the member is Joined and Healthy (with --timeout 0: prepared, with --dry-run: all checks passed)
+  0  the member is Joined and Healthy (with --timeout 0: prepared, with --dry-run: all checks
+     passed, with --print: printed)
   1  an error, not confirmed, or timed out
 """
 

@@ -19,11 +19,14 @@ HELP = """Remove a member from the fleet, and delete what `harbormaster join` cr
 
 Deletes the MemberCluster and waits for its removal: the agent gives up ownership of the placed objects, which remain in
 the cluster, and the loop removes the member from the hub. The command then deletes, in this order, the agent's
-Deployment or Helm release (if join created it), its roles, its credentials for the hub and its account there. The
-CustomResourceDefinition of AppliedWorks remains in the cluster, because deleting it would delete the placed objects.
+Deployment or Helm release (if join created it), its roles, its credentials for the hub and its account there.
+
+The CustomResourceDefinition of AppliedWorks remains in the cluster, because deleting it would delete the placed
+objects. The agent also remains if join did not create it, or if join used helm and helm is not installed now.
 
 If the command times out, it reports what it was waiting for. Run it again to continue. For a cluster that is no longer
-reachable, omit --member-context: nothing is removed there, and the loop continues after 15 minutes without the agent.
+reachable, omit --member-context: nothing is removed there, and the loop stops waiting for the agent after 15 minutes by
+default (HARBORMASTER_FORCE_DELETE_SECONDS).
 
 Shows what would be removed, and asks for confirmation. In scripts, use --yes.
 
@@ -35,7 +38,7 @@ Examples:
 
 \b
 Exit codes:
-  0  the member was removed from the hub, or did not exist
+  0  the member was removed from the hub, or did not exist (with --dry-run: shown)
   1  an error, not confirmed, or timed out
 """
 

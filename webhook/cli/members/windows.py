@@ -60,8 +60,10 @@ NEXT_HELP: Final = """Show the maintenance windows of members: open or closed, a
 
 The column FOR shows what the windows apply to: Updates are rolling and staged updates of placements, the others are
 types of upgrade runs. --for shows only one of them. Updates wait only for windows with target All, upgrades also for
-those with the target of their type, KubernetesVersion or NodeImage. A window that does not exist is ignored for
-upgrades, and counts as closed for updates. A member without windows may be changed at any time.
+those with the target of their type, KubernetesVersion or NodeImage.
+
+A member without windows may be changed at any time. If a member names a window that does not exist, upgrades ignore
+that window, and updates treat it as closed.
 
 \b
 Examples:

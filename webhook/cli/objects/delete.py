@@ -22,9 +22,9 @@ from webhook.cli.options.times import Patience
 HELP = """Delete objects.
 
 Select objects by KIND/NAME or KIND NAME..., by labels (KIND -l), or by files that contain them (-f). When a placement
-is deleted, the agents delete the objects it has placed from its clusters, unless its deleteStrategy is Abandon. The
-command waits until the objects are deleted. If the hub refuses a deletion because it must be confirmed first, use
-`harbormaster confirm`.
+is deleted, the agents delete the objects it has placed from its clusters, unless its
+spec.strategy.deleteStrategy.propagationPolicy is Abandon. The command waits until the objects are deleted. If the hub
+refuses a deletion because it must be confirmed first, use `harbormaster confirm`.
 
 \b
 Examples:

@@ -37,8 +37,9 @@ Examples:
 
 \b
 Exit codes:
-  0  edited, or unchanged
-  1  cancelled after a refusal (your text is saved to a file), or no such object
+  0  edited, or cancelled without a change
+  1  an error (no such object, an unreachable hub, a failed editor), or the text was left unchanged after a refusal
+     (it is saved to a file)
 """
 
 _INTRODUCTION = (

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 HELP = """Run the agent of a member cluster: report to the hub, and apply the content placed on the member.
 
 The agent runs in the member and uses two API servers. On the hub, it has the rights that the hub grants to
-`spec.identity` of the MemberCluster, only in the namespace fleet-member-NAME. In the member, it needs read access to
-nodes, pods and namespaces, and the rights to apply the placed objects: `harbormaster rbac agent` prints both. It also
-needs the CustomResourceDefinition of AppliedWorks there, one of those that `harbormaster crds` prints. `harbormaster
-join` installs all of this. HARBORMASTER_LOG_FORMAT and HARBORMASTER_LOG_LEVEL configure logging.
+`spec.identity` of the MemberCluster, only in the namespace fleet-member-NAME. In the member, it needs the rights that
+`harbormaster rbac agent` prints, and the CustomResourceDefinition of AppliedWorks, one of those that `harbormaster
+crds` prints. `harbormaster join` installs all of this. HARBORMASTER_LOG_FORMAT and HARBORMASTER_LOG_LEVEL configure
+logging.
 
 Without --hub-kubeconfig, the agent uses the hub credentials in Secret harbormaster-hub of its own namespace, which
 `harbormaster join` writes. It renews the token there at every start, and then every hour, or after a third of the
@@ -33,14 +33,21 @@ token's lifetime if that is shorter.
 The agent records the identity of the cluster (its hub and its member name) in ConfigMap harbormaster-member of its own
 namespace. From then on, an agent of another hub or with another name applies nothing, is not ready, and reports the
 reason in its log and on its hub (condition IdentityAccepted). When the member leaves the fleet, the agent clears the
-record. To make such a cluster this member anyway, run the agent once with --take-over: placed objects remain, and Works
-that hold the same objects take them over.
+record.
 
-The agent refuses some objects that the hub sends: the fleet's own kinds and their definitions, the namespaces
-fleet-member-* and its own, and cluster roles, webhooks and policies named harbormaster or harbormaster-*. It also
-refuses namespaces in --blocked-namespaces and kinds that are not in --allowed-kinds. The Work reports each such
-manifest (reason RefusedByAgent). If an earlier agent has applied it, the object remains in the member, and the agent
-gives up its ownership.
+To make a cluster with another record this member anyway, run the agent once with --take-over. Placed objects remain,
+and Works that hold the same objects take them over.
+
+\b
+The agent refuses some objects that the hub sends:
+  the fleet's own kinds, their CustomResourceDefinitions, and API services of their groups
+  the namespaces fleet-member-*, the agent's own namespace, those of --blocked-namespaces, and all objects in them
+  cluster roles, their bindings, webhook configurations and admission policies named harbormaster or harbormaster-*
+  cluster-scoped objects of a ResourcePlacement
+  kinds that are not in --allowed-kinds
+
+The Work reports each such manifest (reason RefusedByAgent). If an earlier agent has applied it, the object remains in
+the member, and the agent gives up its ownership.
 
 \b
 A price list (--prices) is YAML or JSON, in USD per hour:
@@ -53,6 +60,7 @@ type counts.
 \b
 A provider (--provider-command) runs once per heartbeat, for at most 10 seconds, and prints JSON:
   {"properties": {"example.com/gpu-count": "8"}, "resources": {"capacity": {"nvidia.com/gpu": "8"}}}
+If its first run cannot start or times out, it is not run again until the agent restarts.
 
 \b
 Examples:

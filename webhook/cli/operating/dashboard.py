@@ -16,10 +16,13 @@ from webhook.cli.program import program
 
 HELP = """Serve the web page for a hub from this machine.
 
-Nothing is installed on the hub. Until Ctrl-C, the command reads it with your rights. Only actions on the page write to
-it, if you enable them with --page-actions. The page listens only on loopback, and its address contains a key, so that
-other users of this machine have no access. A key is valid once: to open another tab, use the next address that the
-command prints. `harbormaster up` and `harbormaster serve` have their own page.
+Nothing is installed on the hub. Until Ctrl-C, the command reads the hub with your rights. It writes to the hub only for
+actions on the page, if you enable them with --page-actions.
+
+The page listens only on loopback, and its address contains a key, so that other users of this machine have no access. A
+key is valid once: to open another tab, use the next address that the command prints.
+
+`harbormaster up` and `harbormaster serve` have their own page.
 
 \b
 Examples:

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 HELP: Final = """Check an installation of harbormaster on a hub, and suggest fixes.
 
 Checks the CustomResourceDefinitions, the webhook configurations, the certificates, whether the API server reaches the
-webhooks (by dry runs of a valid and an invalid placement), the API for teams, the rights of all accounts, the leader,
-and the agents of the members. Nothing is changed. A check that you lack the rights for is reported as not checked, and
-the others continue. To check the rights of an agent in its member as well, name a context of that member. On a hub
+webhooks (by dry runs of a valid and an invalid placement), the API for teams, the rights of all accounts, the scheduler
+extender, the leader, the agents of the members with their clocks and AppliedWorks, and blocked removals. Shows which
+removals of content need a confirmation. To check the rights of an agent in its member as well, name a context of that
+member.
+
+Nothing is changed. A check that you lack the rights for is reported as not checked, and the others continue. On a hub
 without harbormaster, prints one line with the command that installs it.
 
 A Helm installation is found by its labels, and its settings are read from the hub. If there are several, name one. For

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of the processes of harbormaster.
 
-A comment above each rule explains why the process needs it. The rules allow nothing else: no process may impersonate
-users, or write Secrets on the hub, except that of a certificate authority if the settings name one. `*`, bind and
-escalate appear only if an option requests them. Limits that RBAC cannot express, such as the Leases and namespaces that
-an account may create, are set by ValidatingAdmissionPolicies, which are printed as well.
+A comment above each rule explains why the process needs it. The rules allow nothing else. No process may impersonate
+users. On the hub, the loop may create Secrets in the namespace of the installation, for the keys that sign Works, and
+`serve` may write the Secret of its certificate authority if the settings name one. `*`, bind and escalate appear only
+if an option requests them.
+
+Limits that RBAC cannot express, such as the Leases and namespaces that an account may create, are set by
+ValidatingAdmissionPolicies, which are printed as well.
 
 \b
 Examples:
@@ -47,8 +50,10 @@ RECONCILE: Final = """Print the roles that `harbormaster reconcile` needs on the
 
 The loop reads the kinds that placements select. --select names them, and replaces the default: all built-in kinds that
 can be selected, except Secrets, because an account that reads all Secrets of a hub can act as any user there. If
-placements place Secrets, add --secrets. A placement that selects a kind which the loop may not read reports this in its
-status. A placement of a whole namespace omits the kind, and reports this in an Event.
+placements place Secrets, add --secrets.
+
+If a placement selects a kind that the loop may not read, the status of the placement reports it. A placement of a whole
+namespace omits the kind, and an Event reports it.
 
 The loop also gets the kinds of HARBORMASTER_ANALYSIS_KINDS, whose conditions may approve a stage of a staged update
 run, and the Clusters of Cluster API if `cluster-api` is one of HARBORMASTER_UPGRADERS.
@@ -76,10 +81,11 @@ SERVE: Final = """Print the roles that `harbormaster serve` needs on the hub.
 
 The server reads the objects that admission and /v1 depend on, and creates TokenReviews and SubjectAccessReviews. It
 writes the Leases of reservations, the history, Events and, for authorized callers, commands to upgrade runs and
-decisions on their gates. For `serve --reconcile` see `rbac reconcile --serve`. If it keeps a certificate authority of
-its own, it also writes that Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here.
-If upgraders report to it, it also writes the status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE
-here.
+decisions on their gates. For `serve --reconcile`, see `rbac reconcile --serve`.
+
+If the server keeps a certificate authority of its own, it also writes the Secret of the authority and the webhook
+configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here. If upgraders report to the server, it also writes the
+status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE here.
 
 Most hubs need neither commands to upgrade runs over HTTPS nor queries about node pools: omit these rights with
 --no-upgrade-orders and --no-node-pools.
@@ -104,11 +110,14 @@ built-in kinds that placements select, except roles and role bindings. Those req
 can place roles can get any right on the member.
 
 Even without --apply-rbac, an agent is powerful. A user who can make it write a workload can run that workload as any
-ServiceAccount of the namespace, and mount any Secret of the namespace. Webhooks, definitions and API services affect
-every request to the member: --no-apply-control-plane omits admission webhooks and policies, API services, certificate
-requests and flow schemas. The agent may delete everything that it may write. RBAC cannot exclude namespaces: the agent
-itself refuses its own and `kube-*` (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`). This does not
-restrict another client that has the agent's token.
+ServiceAccount of the namespace, and mount any Secret of the namespace. The agent may delete everything that it may
+write.
+
+Webhooks, definitions and API services affect every request to the member. --no-apply-control-plane omits admission
+webhooks and policies, API services, certificate requests and flow schemas.
+
+RBAC cannot exclude namespaces: the agent itself refuses its own and `kube-*` (`harbormaster agent
+--blocked-namespaces`, `--allowed-kinds`). This does not restrict another client that has the agent's token.
 
 \b
 Examples:
@@ -279,7 +288,8 @@ def reconcile(
 @click.option(
     "--networking-agents",
     is_flag=True,
-    help="Allow the server to read exported services, so that a member cannot leave with some.",
+    help="Allow the server to read exported services, so that it can refuse the deletion of a member that still has "
+    "some.",
 )
 @server_options
 @subject_options(SERVE_ACCOUNT)

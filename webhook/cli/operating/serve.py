@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 HELP = """Run the HTTPS server: admission webhooks, scheduler extender and /v1 API.
 
 The server reads the hub through a kubeconfig, or with the ServiceAccount of its pod. On the hub, it writes its own
-records (Leases of reservations, history and Events), its certificate authority if it keeps one, and for authorized
-callers commands to upgrade runs and decisions on their gates. `harbormaster rbac serve` prints these rights. With
+records (Leases of reservations, history and Events), its certificate authority if it keeps one, and, for authorized
+callers, commands to upgrade runs and decisions on their gates. `harbormaster rbac serve` prints these rights. With
 --reconcile, it also runs the reconcile loop. Register its webhooks with `harbormaster webhook-configuration`.
 
 Every setting is also an environment variable HARBORMASTER_<NAME>. Admission settings, such as
 HARBORMASTER_PLACEMENT_AUTHORIZATION, have no command-line option. `harbormaster settings` prints all settings.
 
 Changed certificate files are reloaded without a signal. Without files, all replicas share a certificate authority in
-the Secret that HARBORMASTER_CERTIFICATE_SECRET names, and make the API server trust it. On SIGTERM, the server drains:
-it serves requests until all callers have disconnected, so that no user's write fails because of the shutdown.
+the Secret that HARBORMASTER_CERTIFICATE_SECRET names, and make the API server trust it.
+
+On SIGTERM, the server drains: it serves requests until all callers have disconnected, for at most
+HARBORMASTER_DRAIN_LIMIT_SECONDS, so that no user's write fails because of the shutdown.
 
 One process uses one CPU. With --workers, several processes serve the same ports, each with its own cache. Probes and
 metrics cover all of them, and a process that dies is restarted. Only the first one reconciles.

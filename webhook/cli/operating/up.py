@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 HELP = """Run a hub with simulated members in one process.
 
 Serves the admission webhooks, the page, the /v1 API and the Kubernetes API for the objects, runs the controllers, and
-simulates the member clusters. Applies the files, prints the addresses, waits until everything has settled, prints what
-was placed where, and runs until Ctrl-C. If it is killed, the next start continues where it stopped.
+simulates the member clusters. Prints the addresses, applies the files, waits until everything has settled, prints what
+was placed where, and runs until Ctrl-C. If it is killed, the next start continues where it stopped. An object that was
+changed on the hub is overwritten only if its file has changed as well.
 
 \b
 Examples:

@@ -50,13 +50,14 @@ evaluated at the time it was taken.
 
 With --on, or on a running hub (--hub, or an option that names one), -f holds the proposed changes: new or changed
 placements, overrides, runs, member clusters, budgets or other objects, and --delete names objects to delete. Admission
-validates all of them first. Nothing is written.
+validates all of them first. Nothing is written. Without -f and --on, the running hub is used.
 
 A changed override is shown by the rollout that it causes. A cluster where it cannot be applied is shown as `fails`,
 with the path and the object.
 
 With --on, the plan also shows the nodes that changed NodePools, node classes and NodeOverlays disrupt within a week:
-those that drift, expire, are empty or consolidated, with the first and the last time, and with --prices the cost.
+those that drift, expire, are empty or are consolidated, with the first and the last time, and with --prices the cost. A
+dump with more than 1,000 nodes is not simulated: use `harbormaster simulate disruption`.
 
 An unfinished staged update run is shown with its stages, their clusters in order, pending waits, the changes on the
 clusters, and the earliest completion time. Problems that would abort the run are shown, and do not fail the command.

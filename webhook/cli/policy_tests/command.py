@@ -22,9 +22,11 @@ from webhook.cli.text.output import print_document
 HELP: Final = """Run tests of placements, admission, budgets and the gate.
 
 PATH is a test file, or a folder that is searched recursively for files named harbormaster-test.yaml or
-NAME.harbormaster-test.yaml. The default is the current folder. A test names the files of a hub and has cases: the
-clusters that a placement gets, the result of admission, the verdict of the gate, or the disruptions that budgets allow
-at a given time. The commands `plan`, `validate`, `gate` and `budgets` give the same results, as does a running hub.
+NAME.harbormaster-test.yaml. The default is the current folder.
+
+A test names the files of a hub and has cases: the clusters that a placement gets, the result of admission, the verdict
+of the gate, or the disruptions that budgets allow at a given time. The commands `plan`, `validate`, `gate` and
+`budgets` give the same results, as does a running hub.
 
 \b
 A test:

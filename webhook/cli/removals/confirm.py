@@ -32,9 +32,10 @@ placements, and you then delete the object. Shows the effect and asks first. Wit
 refusal has named.
 
 A confirmation is valid for 24 h, and only for the effect that is shown. It requires the verb confirmremoval on the
-placement or, if the effect is limited to one namespace, the verbs delete and place on that namespace. Removing a
-namespace also deletes its volume claims and the objects of other owners in it. The command shows their number as last
-counted by the agents, with the age of the count, or as unknown.
+placement or, if the effect is limited to one namespace, the verbs delete and place on that namespace.
+
+Removing a namespace also deletes its volume claims and the objects of other owners in it. The command shows their
+number as last counted by the agents, with the age of the count, or as unknown.
 
 \b
 Examples:

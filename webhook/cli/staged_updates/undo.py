@@ -16,9 +16,10 @@ from webhook.cli.staged_updates.wait import WaitOptions, wait_for, waiting_optio
 HELP: Final = """Roll back a staged update.
 
 Creates another run, with the same placement and strategy, that returns the clusters to their previous resource
-snapshot. It has the same approvals and waits. The run to roll back must be finished or stopped. Policies and overrides
-are not rolled back, and a cluster that the placement was removed from does not get it again. If newer runs have changed
-the placement since, their changes would be rolled back too. This is refused without --force.
+snapshot. The new run has the same approvals and waits. The run to roll back must be finished or stopped. Policies and
+overrides are not rolled back, and a cluster that the placement was removed from does not get it again.
+
+If newer runs have changed the placement since, their changes would be rolled back too. This is refused without --force.
 
 \b
 Examples:

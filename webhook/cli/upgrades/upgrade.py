@@ -107,8 +107,9 @@ Exit codes:
 """
 SKIP_HELP: Final = """Skip members, groups, stages or the wait after a stage.
 
-Members that are being upgraded or have been upgraded are not affected. Notes on standard error name them. A skip cannot
-be undone.
+Skipping a group also skips its gates. Skipping a stage also skips its gates and the wait after it. Members that are
+being upgraded or have been upgraded are not affected. A failed member can be skipped only while the run is stopped or
+has failed. Notes on standard error name the members that are not skipped. A skip cannot be undone.
 
 \b
 Examples:
