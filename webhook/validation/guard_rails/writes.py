@@ -93,7 +93,7 @@ RULES: Final = (
     ),
     deny(
         "G-07",
-        "The labels of a managed member are immutable (off by default, with its own setting).",
+        "Only system:masters may change the labels of a managed member (off by default, with its own setting).",
         _HANDLER,
         on=UPDATE,
     ),
@@ -112,7 +112,7 @@ RULES: Final = (
     deny("G-10", "Only trusted users may write namespaces named fleet-* (off by default).", _HANDLER),
     deny(
         "G-11",
-        "Only trusted users may write in a member's namespace. Its agent may write its own status and finalizer.",
+        "Only trusted users may write in a member's namespace. Its agent may write the status and its own finalizer.",
         _HANDLER,
     ),
     deny(
@@ -124,7 +124,12 @@ RULES: Final = (
     deny("G-17", "The namespace of a member must not be deleted while the member exists.", OURS, on=DELETE),
     deny("G-18", "A definition of the fleet must not be deleted while objects of its kind exist.", OURS, on=DELETE),
     deny("G-19", "The namespace of the installation must not be deleted accidentally.", OURS, on=DELETE),
-    deny("G-20", "Only the loop may set a binding to Unscheduled, which removes its content.", OURS, on=UPDATE),
+    deny(
+        "G-20",
+        "Only the loop and allowed users may set a binding to Unscheduled, which removes its content.",
+        OURS,
+        on=UPDATE,
+    ),
     deny("X-50", "Only harbormaster may create approval requests.", OURS, on=CREATE),
 )
 LEFT_TO_OTHERS: Final = (
