@@ -122,12 +122,13 @@ class RuleSettings(Settings):
     )
     networking_agents: bool = Field(
         default=False,
-        description="Expect networking agents on members: a member with exported services cannot leave (M-09).",
+        description="Expect networking agents on members: a member with exported services cannot leave, unless its "
+        "`spec.deleteOptions.validationMode` is `Skip` (M-09).",
     )
     enforce_budgets: bool = Field(
         default=False,
         description="Refuse deletions of Nodes and NodeClaims, and evictions that drain a node, if they exceed the "
-        "disruption budgets of its pool.",
+        "disruption budgets of the node's pool.",
     )
     enforcement_exempt_users: Words = Field(
         default=EXEMPT_USERS,
@@ -160,8 +161,9 @@ class GuardRailSettings(Settings):
     protect_works: bool = Field(
         default=True,
         description=(
-            "Allow only the loop to write Works and InternalMemberClusters, except for their status (G-11), and to "
-            "set a binding to Unscheduled (G-20)."
+            "Allow only the loop, admins and components of Kubernetes to write Works and InternalMemberClusters. The "
+            "agent of a member may change their status and its own finalizer (G-11). Also allow only the loop and "
+            "`HARBORMASTER_ALLOWED_USERS` to set a binding to Unscheduled (G-20)."
         ),
     )
     protect_deletions: bool = Field(

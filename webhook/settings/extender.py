@@ -51,7 +51,10 @@ class ExtenderSettings(Settings):
     )
     extender_unknown_nodes: UnknownNodes = Field(
         default=UnknownNodes.ALLOW,
-        description="Handling of nodes that are not in the cache yet: `Allow` accepts them, `Reject` excludes them.",
+        description=(
+            "Handling of nodes that are not in the cache yet: `Allow` accepts them, except for a pod that names a "
+            "placement while `HARBORMASTER_EXTENDER_ORDINARY_NODES` is `Reject`. `Reject` excludes them."
+        ),
     )
     extender_ordinary_nodes: OrdinaryNodes = Field(
         default=OrdinaryNodes.REJECT,

@@ -68,8 +68,9 @@ class ListenerSettings(Settings):
     connections: int = Field(
         default=1000,
         gt=0,
-        description="Maximum number of open connections per listener. At the limit, a new connection closes the one "
-        "that has been idle longest.",
+        description="Maximum number of open connections per listener. At the limit, a new connection closes another "
+        "one: the oldest handshake if a quarter of the limit is in handshakes, otherwise the one that has been idle "
+        "longest.",
     )
     handshakes_per_address: int = Field(
         default=200,

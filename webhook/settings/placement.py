@@ -123,7 +123,10 @@ class RemovalSettings(Settings):
     )
     removal_confirmation_kinds: Words = Field(
         default=DEFAULT_KINDS,
-        description="Kinds that hold data or infrastructure: `Kind.group`, `*.group` or `*.*.suffix`.",
+        description=(
+            "Kinds that hold data or infrastructure: `Kind` (of the core group), `Kind.group`, `*.group` or "
+            "`*.*.suffix`."
+        ),
     )
     removal_confirmation_exempt: str = Field(
         default="=".join(DEFAULT_EXEMPT),

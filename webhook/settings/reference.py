@@ -27,8 +27,9 @@ mean `false`. If a value is invalid, the program exits at startup with a message
 ## Programs
 
 A program reads the settings in its row and ignores all others. `cli` stands for all commands that query a hub. With a
-kubeconfig, the commands `plan`, `explain`, `gate` and `budgets` compute the answer themselves. They then also read the
-settings that `serve` and `up` share, so give them the values of the hub's `serve`.
+kubeconfig, the commands `plan`, `render`, `explain`, `status`, `gate`, `budgets` and `upgrade plan -f` compute the
+answer themselves. They then also read the settings that `serve` and `up` share, so give them the values of the hub's
+`serve`.
 
 """
 
