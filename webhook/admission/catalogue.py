@@ -147,7 +147,7 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         warn("C-44", "No member of a run should be more than one minor version behind."),
         warn("C-45", "The version of a run should not be a preview."),
         warn("C-46", "The version of a run should be in the catalog of every member's region."),
-        warn("C-47", "No other unfinished run should have the same members."),
+        warn("C-47", "No other unfinished run should include a member of the run."),
         warn("C-56", "The strategy of a run should exist."),
     ),
     live_node_pool.warn_about_drift: (

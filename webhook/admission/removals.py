@@ -94,8 +94,8 @@ def removal_verdict(request: JsonObject, losses: Sequence[PlacementLoss], readab
     if hidden := sum(loss not in named for loss in refused):
         objects = sum(item.objects for loss in refused if loss not in named for item in loss.pending)
         texts.append(
-            f"{format_count(objects, 'object')} of {format_count(hidden, 'placement')} that you may not read; "
-            "ask the owner to confirm"
+            f"{format_count(objects, 'object')} of {format_count(hidden, 'placement')} that you may not read "
+            "(the owner must confirm)"
         )
     commands = _commands(request, [loss for loss in named if loss.pending])
     then = f". To continue: {' && '.join(commands)}, then repeat the request" if commands else ""

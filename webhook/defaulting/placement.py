@@ -97,7 +97,7 @@ RULES: Final = (
     Rule(
         "X-20",
         (Severity.MUTATE,),
-        "A change of type drops the block that defaulting added for the old type.",
+        "An update to External, or from ServerSideApply to another type, drops the unchanged block of the old type.",
         OURS,
         operations=UPDATE,
     ),

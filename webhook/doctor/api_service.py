@@ -118,7 +118,7 @@ def judge_team_answers(state: TeamAnswersState, installation: Installation) -> F
 def _judge_disabled(service: Registered | None, namespace: str) -> Finding:
     owner = "" if service is None else text_at(service.document, "spec", "service", "namespace")
     if owner != namespace:
-        elsewhere = f" here: {SUBJECT} leads to namespace {owner}" if owner else " (settings.teamAnswers)"
+        elsewhere = f" here: {SUBJECT} points to namespace {owner}" if owner else " (settings.teamAnswers)"
         return Finding(CHECK, State.OK, f"the API for teams is disabled{elsewhere}")
     problem = (
         f"{SUBJECT} exists, but settings.teamAnswers (HARBORMASTER_TEAM_ANSWERS) is off: the server does not answer "
@@ -159,7 +159,7 @@ def _misdirections(
     actual = {key: str(service.get(key) or (443 if key == "port" else "")) for key in desired}
     if actual != desired:
         wanted, present = ("/".join(value.values()) for value in (desired, actual))
-        yield f"{SUBJECT} leads to Service {present or 'none'}, but the server is {wanted}"
+        yield f"{SUBJECT} points to Service {present or 'none'}, but the server is {wanted}"
     if (text_at(spec, "group"), text_at(spec, "version")) != (GROUP, VERSION):
         yield f"{SUBJECT} is of group {text_at(spec, 'group')}/{text_at(spec, 'version')}, not {GROUP}/{VERSION}"
     if spec.get("insecureSkipTLSVerify") is True:
@@ -226,7 +226,10 @@ def _problems_of_front_proxy(state: TeamAnswersState, server: str) -> Iterator[t
     if not (authorities := certificates_in(proxies)):
         yield f"{LOCATION}: {PROXIES_KEY}: contains no certificate", _LAYER
     elif not usable_proxy_authorities(text_at(document, "data", USERS_KEY).encode(), proxies):
-        yield f"{LOCATION}: {PROXIES_KEY} also signs client certificates of users ({USERS_KEY}): refused", _LAYER
+        yield (
+            f"{LOCATION}: {PROXIES_KEY} also signs client certificates of users ({USERS_KEY}): the server refuses it",
+            _LAYER,
+        )
     elif not any(state.now < authority.not_valid_after_utc for authority in authorities):
         yield f"{LOCATION}: {PROXIES_KEY}: has expired", "renew the authority of the front proxy of the hub"
     try:

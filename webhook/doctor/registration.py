@@ -82,7 +82,7 @@ def _problems_of(
 ) -> Iterator[str]:
     subject = f"{desired['kind']} {name}"
     if configuration is None:
-        yield f"{subject} is missing: the API server does not call the webhooks"
+        yield f"{subject} is missing: the API server calls none of its webhooks"
         return
     hooks_by_name = {text_at(hook, "name"): hook for hook in dicts_at(configuration, "webhooks")}
     hooks = {text_at(hook, "name"): _SELECTS_ALL | hook for hook in desired["webhooks"]}

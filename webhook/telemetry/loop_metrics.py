@@ -192,8 +192,8 @@ class LoopMetrics:
         )
         self.unconfirmed = Counter(
             "harbormaster_removals_unconfirmed",
-            "Events about content that was removed with a warning or because confirmation was turned off, or remains "
-            "on members unmanaged.",
+            "Number of Events about content that was removed with a warning, was removed because confirmation was "
+            "turned off, or remains on members unmanaged.",
             ("reason",),
             registry=registry,
         )
@@ -262,8 +262,8 @@ class ShardMetrics:
             self._moves.labels(move)
         Gauge(
             "harbormaster_shards_waited_for",
-            "Number of shards of the replicas that this one waits for because its own number differs. 0 if it "
-            "does not wait.",
+            "Number of shards in the replicas that this replica waits for, because its own number of shards differs. "
+            "0: not waiting.",
             registry=registry,
         ).set_function(clash)
 

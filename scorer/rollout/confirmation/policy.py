@@ -53,7 +53,7 @@ class KindPattern:
         suffix = group.removeprefix("*.")
         is_group = all(part and part.isascii() and part.replace("-", "").isalnum() for part in suffix.split("."))
         if not is_kind or (not is_group if group else kind == "*" or "." in text):
-            raise ValueError(f"{text!r} is not one of Kind, Kind.group, *.group, *.*.suffix")
+            raise ValueError(f"{text!r} is not one of Kind, Kind.group, *.group, Kind.*.suffix, *.*.suffix")
         return cls(kind, group)
 
     def covers(self, group: str, kind: str) -> bool:

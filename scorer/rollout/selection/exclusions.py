@@ -53,7 +53,8 @@ def _rule(rule_text: str) -> KindRule:
     kinds = frozenset(kind.strip() for kind in parts[2].split(",")) if len(parts) == 3 else frozenset[str]()
     words = [*parts[1:2], *kinds, *([parts[0]] if parts[0] else [])]
     if len(parts) > 3 or rule_text.startswith("/") or not all(_WORD.fullmatch(word) for word in words):
-        raise ValueError(f"{rule_text!r} is not one of GROUP, GROUP/VERSION, GROUP/VERSION/Kind1,Kind2")
+        message = "is not one of GROUP, GROUP/VERSION, GROUP/VERSION/Kind1,Kind2, VERSION, VERSION/Kind1,Kind2"
+        raise ValueError(f"{rule_text!r} {message}")
     return KindRule(parts[0], parts[1] if len(parts) > 1 else "", kinds)
 
 

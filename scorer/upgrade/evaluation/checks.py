@@ -328,7 +328,7 @@ class _Turn:
         if placement is None:
             return None
         allowed = format_count(placement.allowed, "cluster")
-        message = f"placement {placement.full_name} allows at most {allowed} in upgrade concurrently"
+        message = f"placement {placement.full_name} allows at most {allowed} to be upgraded concurrently"
         return _Cause("PlacementGuard", message)
 
 

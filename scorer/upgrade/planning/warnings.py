@@ -118,7 +118,7 @@ def _unguarded(
         placement.full_name for placement in placements if most_of(placement, upgrades) > placement.allowed
     )
     if exposed_names:
-        yield f"placements with too many of their clusters in upgrade concurrently: {format_names(exposed_names)}"
+        yield f"placements with too many of their clusters being upgraded concurrently: {format_names(exposed_names)}"
 
 
 def missed_windows(

@@ -71,11 +71,11 @@ def test_a_server_by_url_may_have_any_service():
         pytest.param(judged(None), "is missing: teams get no answers", "apiservice.yaml", id="missing"),
         pytest.param(
             judged(service(service={"namespace": "pier", "name": "harbormaster"})),
-            f"leads to Service pier/harbormaster/443, but the server is {HOME}/harbormaster/443",
+            f"points to Service pier/harbormaster/443, but the server is {HOME}/harbormaster/443",
             "apiservice.yaml",
             id="of-another-namespace",
         ),
-        pytest.param(judged(service(service=None)), "leads to Service //443", "apiservice.yaml", id="no-service"),
+        pytest.param(judged(service(service=None)), "points to Service //443", "apiservice.yaml", id="no-service"),
         pytest.param(judged(service(version="v2")), "answers.harbormaster.dev/v2", "apiservice.yaml", id="version"),
         pytest.param(
             judged(service(insecureSkipTLSVerify=True)), "insecureSkipTLSVerify", "apiservice.yaml", id="unverified"
@@ -126,7 +126,7 @@ def test_a_server_by_url_may_have_any_service():
         ),
         pytest.param(
             judged(service(), flags={**FLAGS, "requestheader-client-ca-file": USERS.pem.decode()}),
-            "also signs client certificates of users (client-ca-file): refused",
+            "also signs client certificates of users (client-ca-file): the server refuses it",
             "an authority of its own",
             id="authority-of-users",
         ),

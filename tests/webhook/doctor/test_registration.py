@@ -102,7 +102,7 @@ def test_a_hook_that_was_changed_is_named(spoil, said):
 def test_a_missing_configuration_is_named():
     stored = registered()
     del stored[MUTATING]
-    assert judge(stored).problems == (f"{MUTATING} hooks is missing: the API server does not call the webhooks",)
+    assert judge(stored).problems == (f"{MUTATING} hooks is missing: the API server calls none of its webhooks",)
     assert len(judge({}).problems) == 2
 
 

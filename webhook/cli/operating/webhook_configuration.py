@@ -61,8 +61,8 @@ def command(
     """Print both configurations: YAML documents, or one JSON list. Raises `click.UsageError` or `UserError`."""
     if (ca is None) is not no_ca:
         raise click.UsageError(
-            "specify the authority of the certificate with --ca FILE, or use --no-ca: the API server refuses every "
-            "write if it does not trust the certificate"
+            "specify the authority of the certificate with --ca FILE, or use --no-ca: if the API server does not "
+            "trust the certificate, it refuses every write that the webhooks review"
             if ca is None
             else "--ca and --no-ca cannot be used together"
         )

@@ -103,7 +103,7 @@ class EnforcementMonitor:
     def _problem(self, kind: str, configuration: Registered | None) -> Event | None:
         if configuration is None or not dicts_at(configuration.document, "webhooks"):
             subject = "does not exist" if configuration is None else "has no hooks"
-            note = f"{kind} {self._name} {subject}: the API server calls no webhook for writes. To restore it, {ADVICE}"
+            note = f"{kind} {self._name} {subject}: the API server calls none of its webhooks. To restore it, {ADVICE}"
             return Event("WebhookConfigurationMissing", note, "Warning")
         fail_open = self._fail_open(kind, configuration)
         if not fail_open:

@@ -97,7 +97,7 @@ def warn_about_class_drift(
         yield _about(SPEC / field, text, nodes, "K-45")
     for field in fields.unknown:
         context.check_time()  # per field: names are formatted again
-        yield _about(SPEC / field, "may drift nodes: the provider documents no rule", nodes, "K-45")
+        yield _about(SPEC / field, "may drift nodes: the provider does not document whether it does", nodes, "K-45")
     if fields.hashed:
         yield from _drift_beyond_budgets(pools, claims, context)
 
@@ -160,7 +160,9 @@ def _share(nodes: Sequence[str], total: int) -> str:
 
 def _by(done: datetime | None) -> str:
     return (
-        ", not all replaced in two weeks" if done is None else f", all replaced at {format_time(done)} at the earliest"
+        ", not all replaced within two weeks"
+        if done is None
+        else f", all replaced at {format_time(done)} at the earliest"
     )
 
 

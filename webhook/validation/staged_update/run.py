@@ -55,7 +55,7 @@ RULES: Final = (
         "R-08", "state may change only from Initialize to Run, from Run to Stop and from Stop to Run.", CEL, on=UPDATE
     ),
     deny("X-40", "resourceSnapshotIndex must be empty or a decimal number without leading zeros.", OURS),
-    warn("X-42", "A new run should have state Run. Until then it does nothing.", f"{OURS}; seed 004", on=CREATE),
+    warn("X-42", "A new run should have state Run. Until then it changes no cluster.", f"{OURS}; seed 004", on=CREATE),
     deny("X-44", "resourceSnapshotIndex must not be added or removed.", OURS, on=UPDATE),
     deny("X-45", "placementName and stagedRolloutStrategyName must not be empty.", OURS),
     READABLE,
@@ -122,11 +122,11 @@ def validate_snapshot_index(index: str) -> Iterator[FieldError]:
 
 
 def warn_about_first_state(state: RunState) -> Iterator[FieldWarning]:
-    """A new run does nothing until its state is Run (X-42). Seed 004 has runs that start automatically."""
+    """A new run changes no cluster until its state is Run (X-42). Seed 004 has runs that start automatically."""
     if state is RunState.INITIALIZE:
         yield FieldWarning(SPEC / "state", "the run will not start until state is Run", "X-42")
     elif state is RunState.STOP:
-        yield FieldWarning(SPEC / "state", "a run created with Stop does nothing until state is Run", "X-42")
+        yield FieldWarning(SPEC / "state", "a run created with Stop changes no cluster until state is Run", "X-42")
 
 
 def validate_fixed_fields(new: UpdateRunSpec, old: UpdateRunSpec) -> Iterator[FieldError]:

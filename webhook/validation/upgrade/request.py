@@ -27,7 +27,7 @@ SHAPE_RULES: Final = shape_rules(RULES)
 STATUS_RULES: Final = (
     deny(
         "C-25",
-        "The phase of a request may change only from Accepted to InProgress to Succeeded, Failed or Cancelled.",
+        "The phase of a request may only advance: Accepted, InProgress, then Succeeded, Failed or Cancelled.",
         OURS,
         on=UPDATE,
     ),

@@ -61,7 +61,7 @@ RULES: Final = (
     deny("C-36", "customVersions must have one entry for each family.", OURS),
     deny("C-37", "A new run must not have state Stop.", OURS, on=CREATE),
     deny("C-38", "A run that is still stopping must not be started again.", OURS, on=UPDATE),
-    deny("C-39", "A new restartToken must not be set while an upgrade of the run is in flight.", OURS, on=UPDATE),
+    deny("C-39", "A new restartToken must not be set while the run is Running, Pending or Stopping.", OURS, on=UPDATE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 

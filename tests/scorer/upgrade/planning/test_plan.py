@@ -244,7 +244,7 @@ def test_the_guard_that_warns_names_what_it_would_protect():
     )
     pair = GuardedPlacement("web", frozenset({"a", "b"}), 1, "team-a")
     plan = plan_of(scenario.hub.run, half_hour(scenario.hub).facts(BEGIN), [pair])
-    assert "placements with too many of their clusters in upgrade concurrently: team-a/web" in plan.warnings
+    assert "placements with too many of their clusters being upgraded concurrently: team-a/web" in plan.warnings
 
 
 def test_what_the_user_skips_is_no_warning():

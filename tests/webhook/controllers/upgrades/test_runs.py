@@ -500,7 +500,7 @@ async def test_the_guard_keeps_a_placement_from_losing_too_many_clusters_at_once
         await world.until(lambda: sorted(states(world).values()) == ["Pending", "Pending", "Running"])
         waiting = [entry for entry in entries(world).values() if entry["state"] == "Pending"]
         assert {entry["reason"] for entry in waiting} == {"PlacementGuard"}
-        assert waiting[0]["message"] == "placement web allows at most 1 cluster in upgrade concurrently"
+        assert waiting[0]["message"] == "placement web allows at most 1 cluster to be upgraded concurrently"
         await world.add(BUDGET)
         await world.until(lambda: sorted(states(world).values()) == ["Pending", "Running", "Running"])
 

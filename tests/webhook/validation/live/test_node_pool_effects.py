@@ -59,7 +59,7 @@ def warnings(operation, document, old, *hub):
         pytest.param(
             pool(template={"labels": {"team": "new"}}, budgets=[{"nodes": "0"}]),
             [
-                "spec.template: drifts 2 of 2 nodes, not all replaced in two weeks: node-0, node-1",
+                "spec.template: drifts 2 of 2 nodes, not all replaced within two weeks: node-0, node-1",
                 "spec.disruption.budgets: drift of 2 nodes exceeds the 0 that budgets allow in a day",
             ],
             id="closed",
@@ -133,7 +133,7 @@ def node_class(kind="AKSNodeClass", version="karpenter.azure.com/v1beta1", **spe
         pytest.param(
             node_class(brandNew=1),
             node_class(brandNew=2),
-            ["spec.brandNew: may drift nodes: the provider documents no rule: node-0, node-1"],
+            ["spec.brandNew: may drift nodes: the provider does not document whether it does: node-0, node-1"],
             id="unknown",
         ),
     ],
@@ -171,7 +171,7 @@ def test_an_unreadable_pool_does_not_hide_the_nodes_of_a_class():
     told = warnings("UPDATE", node_class(maxPods=9, brandNew=1), node_class(), pool(), broken, *claims(1))
     assert told == [
         "spec.maxPods: drifts 1 node of 2 NodePools: node-0",
-        "spec.brandNew: may drift nodes: the provider documents no rule: node-0",
+        "spec.brandNew: may drift nodes: the provider does not document whether it does: node-0",
     ]
 
 
