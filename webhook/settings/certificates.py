@@ -37,9 +37,9 @@ class CertificateSettings(Settings):
     team_answers: bool = Field(
         default=False,
         description=(
-            "Serve plans, explanations and history of one namespace as the aggregated API `answers.harbormaster.dev`, "
-            "for teams without rights outside their namespace. While its APIService is unavailable, the hub deletes no "
-            "namespace."
+            "Serve plans, explanations, renderings and history of one namespace as the aggregated API "
+            "`answers.harbormaster.dev`, for teams without rights outside their namespace. While its APIService is "
+            "unavailable, the hub deletes no namespace."
         ),
     )
     webhooks_expected: bool = Field(

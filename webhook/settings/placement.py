@@ -25,7 +25,8 @@ class PlaceableSettings(InstallationSettings):
     allowed_kinds: str = Field(
         default="",
         description="Kinds that placements may select or wrap, and that an agent applies: `GROUP`, `GROUP/VERSION` or "
-        "`GROUP/VERSION/Kind1,Kind2`, separated by `;`. Empty: all kinds that are not blocked.",
+        "`GROUP/VERSION/Kind1,Kind2`, in the core group `v1` or `v1/Kind1,Kind2`, separated by `;`. Empty: all kinds "
+        "that are not blocked.",
     )
     blocked_kinds: str = Field(
         default="",
@@ -124,8 +125,8 @@ class RemovalSettings(Settings):
     removal_confirmation_kinds: Words = Field(
         default=DEFAULT_KINDS,
         description=(
-            "Kinds that hold data or infrastructure: `Kind` (of the core group), `Kind.group`, `*.group` or "
-            "`*.*.suffix`."
+            "Kinds that hold data or infrastructure: `Kind` (of the core group), `Kind.group`, `*.group`, "
+            "`Kind.*.suffix` or `*.*.suffix`."
         ),
     )
     removal_confirmation_exempt: str = Field(
