@@ -128,7 +128,7 @@ Exit codes:
   0  success
   1  an error, including usage errors
   2  status: something needs attention
-     plan, simulate and render -o diff: changes
+     plan, simulate, render -o diff and render -o markdown: changes
      gate: not allowed now
      test: a case failed
      drain, run --wait, undo --wait and upgrade --wait: action required

@@ -96,12 +96,20 @@ hub. [Exit codes](exit-codes.md) lists the exit codes of all commands.
 def exit_codes_page() -> str:
     """Return the page of all exit codes."""
     introduction = f"""
-For every command, **0** means success. **1** means an error, usage errors included, which is reported in one line on
-standard error. **2** is a result, not an error: changes (`plan`, `simulate`, `render -o diff`), not allowed now
-(`gate`), a failed case (`test`), something that needs attention (`status`), or action required (`drain`, `run --wait`,
-`undo --wait`, `upgrade --wait`). The last four exit with **3** when they time out. `diff` has the codes of kubectl:
-**1** means changes, and **2** an error. A command that Ctrl-C interrupts exits with **{INTERRUPTED}**. A command whose
-output pipe is closed exits with **{BROKEN_PIPE}**, as in `harbormaster get crp | head -1`.
+The exit codes of every command:
+
+- **0**: success.
+- **1**: an error, usage errors included, which is reported on standard error. `validate`, `lint`, `doctor` and
+  `certs inspect` also exit with 1 if they find problems.
+- **2**: a result, not an error: changes (`plan`, `simulate`, `render -o diff`, `render -o markdown`), not allowed now
+  (`gate`), a failed case (`test`), something that needs attention (`status`), or action required (`drain`,
+  `run --wait`, `undo --wait`, `upgrade --wait`).
+- **3**: `drain`, `run --wait`, `undo --wait` or `upgrade --wait` timed out.
+- **{INTERRUPTED}**: interrupted by Ctrl-C. Programs that run until a signal, such as `up` and `serve`, and the
+  commands `tree -w`, `run status` and `upgrade status` exit with 0 instead.
+- **{BROKEN_PIPE}**: the output pipe was closed, as in `harbormaster get crp | head -1`.
+
+`diff` has the codes of kubectl instead: **1** means changes, and **2** an error.
 """
     rows = [
         (code(each.path.removeprefix(f"{PROGRAM} ")) if first else "", str(number), words)
