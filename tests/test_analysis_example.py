@@ -15,6 +15,7 @@ from scorer.api.kinds import APPROVAL_REQUEST, STAGED_RUN
 from scorer.api.placement.staged_update import UpdateStrategySpec
 from scorer.api.unstructured.documents import current_condition, name_of, with_metadata
 from scorer.staged_update.approval.analysis import ObjectCheck, QueryCheck, read_analysis, stage_problems
+from tests.loopback import on_loopback
 from tests.webhook.controllers.staged_world import make_run, said, set_state, staged
 from webhook.access.user import UserInfo
 from webhook.embedded.api_server.handlers import add_routes
@@ -39,17 +40,11 @@ async def approving(folder):
     async with staged() as world:
         app = web.Application()
         add_routes(app, world.store, lambda: Context.of_objects([]).with_user(UserInfo("approver")), TOKEN)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()
         files = ("--token-file", folder / "token", "--ca-file", folder / "ca.crt")
-        start = (FOLDER / "approver.py", "--server", f"https://127.0.0.1:{runner.addresses[0][1]}", *files, "--once")
-        try:
+        async with on_loopback(app, tls=listener) as address:
             await world.add(make_run("r"))
             await world.until(lambda: said(world, "Progressing") == WAITS)
-            yield world, start
-        finally:
-            await runner.cleanup()
+            yield world, (FOLDER / "approver.py", "--server", address, *files, "--once")
 
 
 async def run(start, *words):

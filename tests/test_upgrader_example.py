@@ -17,6 +17,7 @@ from certs.authority import Authority
 from certs.context import ServerContext
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.unstructured.documents import status_of
+from tests.loopback import on_loopback
 from tests.webhook.controllers.upgrade_world import entries, make_upgrade_run, requests, state, states, upgrading
 from webhook.access.user import UserInfo
 from webhook.embedded.api_server.handlers import add_routes
@@ -45,21 +46,17 @@ async def outside(folder, *command):
     async with upgrading(ONLY, members={"t1": "t"}, upgraders=OPTIONS) as world:
         app = web.Application()
         add_routes(app, world.store, lambda: Context.of_objects([]).with_user(UserInfo("upgrader")), TOKEN)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()
-        server = f"https://127.0.0.1:{runner.addresses[0][1]}"
-        files = ("--token-file", folder / "token", "--ca-file", folder / "ca.crt")
-        words = (FOLDER / "upgrader.py", "--server", server, *files, "--every", "0.1", "--", *command)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *map(str, words), stderr=asyncio.subprocess.DEVNULL
-        )
-        try:
-            yield world
-        finally:
-            process.terminate()
-            await process.wait()
-            await runner.cleanup()
+        async with on_loopback(app, tls=listener) as address:
+            files = ("--token-file", folder / "token", "--ca-file", folder / "ca.crt")
+            words = (FOLDER / "upgrader.py", "--server", address, *files, "--every", "0.1", "--", *command)
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *map(str, words), stderr=asyncio.subprocess.DEVNULL
+            )
+            try:
+                yield world
+            finally:
+                process.terminate()
+                await process.wait()
 
 
 async def test_a_command_upgrades_a_member(tmp_path):

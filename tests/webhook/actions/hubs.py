@@ -11,6 +11,7 @@ from certs.authority import Authority
 from certs.context import ServerContext
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.unstructured.json_object import JsonObject
+from tests.loopback import on_loopback
 from webhook.access.user import UserInfo
 from webhook.actions.page_actions import PageActions
 from webhook.actions.planned import HubRefusalError, HubWrite
@@ -36,19 +37,13 @@ async def actions_on(
     authority = Authority.new(begin)
     app = web.Application()
     add_routes(app, store, lambda: context().with_user(USER), TOKEN)
-    runner = web.AppRunner(app)
-    await runner.setup()
     listener = ServerContext(authority.issue(("localhost",), ("127.0.0.1",), begin)).listener
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()
-    address = f"https://127.0.0.1:{runner.addresses[0][1]}"
+    async with on_loopback(app, tls=listener) as address:
 
-    async def endpoint() -> ApiServerEndpoint:
-        return ApiServerEndpoint(address, authority.pem.decode())
+        async def endpoint() -> ApiServerEndpoint:
+            return ApiServerEndpoint(address, authority.pem.decode())
 
-    try:
         yield PageActions(ForwardingHubs(endpoint), now)
-    finally:
-        await runner.cleanup()
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from certs.authority import Authority
 from certs.context import ServerContext
 from scorer.api.kinds import NAMESPACE
+from tests.loopback import on_loopback
 from tests.waiting import PATIENCE_SECONDS
 from webhook.access.user import UserInfo
 from webhook.cli.root import root
@@ -91,7 +92,7 @@ def running_hub(data, opened=bare_store, context=lambda: Context.of_objects([]))
     now = datetime.now(UTC)
     authority = Authority.new(now)
     listener = ServerContext(authority.issue(("localhost",), ("127.0.0.1",), now)).listener
-    loop, opening = asyncio.new_event_loop(), opened()
+    loop, stack = asyncio.new_event_loop(), AsyncExitStack()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
@@ -100,36 +101,26 @@ def running_hub(data, opened=bare_store, context=lambda: Context.of_objects([]))
         return asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE_SECONDS)
 
     async def start():
-        store = await opening.__aenter__()
+        store = await stack.enter_async_context(opened())
         app = web.Application()
         add_routes(app, store, lambda: context().with_user(USER), TOKEN)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()
-        return store, runner
-
-    async def stop(runner):
-        await runner.cleanup()
-        await opening.__aexit__(None, None, None)
+        return store, await stack.enter_async_context(on_loopback(app, tls=listener))
 
     try:
-        store, runner = there(start())
-        port = runner.addresses[0][1]
         try:
-            yield _found_by_clients(data, authority, store, port, loop)
+            yield _found_by_clients(data, authority, *there(start()), loop)
         finally:
-            there(stop(runner))
+            there(stack.aclose())
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE_SECONDS)
         loop.close()
 
 
-def _found_by_clients(data, authority, store, port, loop):
+def _found_by_clients(data, authority, store, url, loop):
     data.mkdir()
     (data / "ca.crt").write_bytes(authority.pem)
     (data / "token").write_text(TOKEN)
-    url = f"https://127.0.0.1:{port}"
     (data / FILE).write_text(hub_kubeconfig(url, TOKEN, data / "ca.crt", ""))
     return RunningHub(data, store, url, loop)
 

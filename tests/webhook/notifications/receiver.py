@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from certs.authority import Authority
 from scorer.api.event import Event
+from tests.loopback import on_loopback
 from tests.waiting import until
 from webhook.notifications.notification import NotificationSource
 from webhook.notifications.notifier import Notifier
@@ -68,15 +69,12 @@ async def listening(*statuses, tls=None):
     app = web.Application()
     app.router.add_post("/", found.handle)
     app.router.add_route("*", "/elsewhere", found.elsewhere)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    found.url = f"{'https' if tls else 'http'}://localhost:{runner.addresses[0][1]}/"
-    try:
-        yield found
-    finally:
-        found.ended.set()
-        await runner.cleanup()
+    async with on_loopback(app, tls=tls) as address:
+        found.url = f"{address.replace('127.0.0.1', 'localhost')}/"
+        try:
+            yield found
+        finally:
+            found.ended.set()
 
 
 def tls_of(authority, folder):

@@ -21,6 +21,7 @@ from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, overview
 from scorer.staged_update.undo import UndoRecord
+from tests.loopback import on_loopback
 from tests.webhook.page.fixture_clock import HTTP_DATE, NOW
 from tests.webhook.page.fixture_objects import made_object, tree_on
 from tests.webhook.page.fixture_runs import rolling, sample_runs
@@ -840,15 +841,11 @@ ENTRY = {
 @asynccontextmanager
 async def serving(hub: FixtureHub, port: int = 0) -> AsyncIterator[str]:
     """Serve a hub on loopback while the context is open; yields its address."""
-    runner = web.AppRunner(hub.make_app(), shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        hub.hang_up()
-        await runner.cleanup()
+    async with on_loopback(hub.make_app(), port=port, shutdown_seconds=0.1) as address:
+        try:
+            yield address
+        finally:
+            hub.hang_up()
 
 
 async def _main(port: int) -> None:

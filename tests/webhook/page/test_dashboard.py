@@ -10,6 +10,7 @@ from aiohttp import ClientSession, web
 from playwright.async_api import expect
 from yarl import URL
 
+from tests.loopback import on_loopback
 from tests.webhook.actions.hubs import KnownHubs
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.fixture_clock import HubClock
@@ -34,17 +35,6 @@ class Shown:
 
 
 @asynccontextmanager
-async def listening(app: web.Application) -> AsyncIterator[str]:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
-
-
-@asynccontextmanager
 async def shown(actions: PageActions | None = None) -> AsyncIterator[Shown]:
     harbour, found = Harbour(), Shown("")
     services = make_services(advisor=harbour, changes=harbour, synced=lambda: True, now=HubClock())
@@ -53,7 +43,7 @@ async def shown(actions: PageActions | None = None) -> AsyncIterator[Shown]:
     made = make_dashboard_app(
         services.answers, services.disruption, services.history, ServerSettings(), entrance, PageFacts(), actions
     )
-    async with listening(made.app) as found.origin:
+    async with on_loopback(made.app, shutdown_seconds=0.1) as found.origin:
         try:
             yield found
         finally:
@@ -76,7 +66,7 @@ async def test_no_other_server_of_this_machine_gets_what_lets_in(tabs):
 
     other = web.Application()
     other.router.add_get("/{path:.*}", listen)
-    async with shown() as dashboard, listening(other) as elsewhere, tabs.open() as page:
+    async with shown() as dashboard, on_loopback(other, shutdown_seconds=0.1) as elsewhere, tabs.open() as page:
         key = dashboard.keys[0]
         await page.goto(dashboard.address())
         await expect(page.locator("#fleet-body")).to_contain_text("oslo")

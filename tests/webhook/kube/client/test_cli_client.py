@@ -13,6 +13,7 @@ from aiohttp import web
 
 from certs.authority import Authority
 from certs.context import ServerContext
+from tests.loopback import on_loopback
 from tests.waiting import PATIENCE_SECONDS
 from webhook.kube.client.cli_client import MAX_CONCURRENT_REQUESTS, HubHttp
 from webhook.kube.login.connection import Login
@@ -24,17 +25,12 @@ AUTHORITY = Authority.new(NOW)
 
 @contextlib.asynccontextmanager
 async def serving(handler, tls=False):
-    """Serve *handler* at every path; yield the port."""
+    """Serve *handler* at every path; yield the address."""
     app = web.Application()
     app.router.add_route("*", "/{rest:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
     context = ServerContext(AUTHORITY.issue(("hub",), (), NOW)).listener if tls else None
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    try:
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    async with on_loopback(app, tls=context, shutdown_seconds=0.1) as address:
+        yield address
 
 
 async def echo(request):
@@ -52,8 +48,8 @@ def trusting(login_authority):
 
 
 async def test_an_answer_comes_whole_whatever_it_says():
-    async with serving(echo) as port:
-        with HubHttp(Login(f"http://127.0.0.1:{port}/base/", credentials=shown)) as hub:
+    async with serving(echo) as address:
+        with HubHttp(Login(f"{address}/base/", credentials=shown)) as hub:
             answer = await hub.send("POST", "/a%2Fb/%2E%2E?x=1", b"{}", {"y": "ü"}, "application/json", 10)
     assert answer.content == b"POST /base/a%2Fb/%2E%2E?x=1&y=%C3%BC"  # nothing on the way has read the path anew
     assert (answer.status, answer.warnings) == (418, ('299 - "a"',))
@@ -69,9 +65,9 @@ async def test_a_read_without_a_response_is_repeated_once_and_a_write_never(meth
             request.transport.close()
         return web.Response(text="{}")
 
-    async with serving(close_first) as port:
+    async with serving(close_first) as address:
         refusal = pytest.raises(UnavailableError) if method == "POST" else contextlib.nullcontext()
-        with HubHttp(Login(f"http://127.0.0.1:{port}", credentials=shown)) as hub, refusal:
+        with HubHttp(Login(address, credentials=shown)) as hub, refusal:
             answer = await hub.send(method, "/a", None, None, "application/json", 10)
             assert (answer.status, answer.content) == (200, b"{}")
     assert seen == [method] * requests
@@ -86,8 +82,8 @@ async def test_a_read_without_a_response_is_repeated_once_and_a_write_never(meth
     ],
 )
 async def test_only_the_server_that_is_meant_is_told_anything(authority, name, said):
-    async with serving(echo, tls=True) as port:
-        login = Login(f"https://127.0.0.1:{port}", trusting(authority), shown, server_name=name)
+    async with serving(echo, tls=True) as address:
+        login = Login(address, trusting(authority), shown, server_name=name)
         with HubHttp(login) as hub:
             if not said:
                 assert (await hub.send("GET", "/", None, None, "", 10)).status == 418
@@ -136,8 +132,8 @@ async def test_a_stream_comes_part_by_part_and_ends_with_its_reader():
         gone.set()
         return response
 
-    async with serving(endless) as port:
-        with HubHttp(Login(f"http://127.0.0.1:{port}")) as hub:
+    async with serving(endless) as address:
+        with HubHttp(Login(address)) as hub:
             async with hub.stream("/", {}) as answer:
                 async for part in answer.parts:
                     assert part.startswith(b"0\n")
@@ -169,8 +165,8 @@ async def test_many_requests_at_once_take_turns_and_nobody_is_warned(caplog):
         under_way -= 1
         return web.Response(body=b"done")
 
-    async with serving(slow) as port:
-        with HubHttp(Login(f"http://127.0.0.1:{port}")) as hub:
+    async with serving(slow) as address:
+        with HubHttp(Login(address)) as hub:
             asked = (
                 hub.send("GET", "/a", None, None, "application/json", 10) for _ in range(3 * MAX_CONCURRENT_REQUESTS)
             )

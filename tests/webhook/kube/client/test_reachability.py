@@ -14,6 +14,7 @@ from aiohttp import web
 from certs.authority import Authority
 from scorer.api.kinds import POD
 from tests import waiting
+from tests.loopback import on_loopback
 from webhook.kube.client import api_server
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import ApiPath, path_of
@@ -129,17 +130,10 @@ class Hub:
     async def listening(self, port=0):
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self.answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self._folder / "tls.crt", self._folder / "tls.key")
-        try:
-            await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context, reuse_address=True).start()
-            port = runner.addresses[0][1]
-            self.address = f"https://127.0.0.1:{port}"
-            yield port
-        finally:
-            await runner.cleanup()
+        async with on_loopback(app, tls=context, port=port, shutdown_seconds=0.1) as self.address:
+            yield int(self.address.rpartition(":")[2])
 
 
 @pytest.fixture
