@@ -223,7 +223,9 @@ def _add_range(entry: SorterPoints, term: PreferredTerm, batch: Round, row: int)
     entry["min"], entry["max"] = (_extreme(extreme, term.sorter.name, batch) for extreme in column.extremes)
     bounds = observed_range(column)
     if bounds is None:
-        entry["note"] = "all values are equal, so no cluster gets points"
+        low, high = (float(column.double[row]) for row in column.extremes)
+        cause = "all values are equal" if low == high else "the range is too large for a double"
+        entry["note"] = f"{cause}, so no cluster gets points"
         return
     value = float(column.double[row])
     if np.isnan(value):

@@ -1,6 +1,6 @@
 """The answer of ``/v1/plan``: verdicts of admission on a proposal, and its effects.
 
-Source: docs/specifications/what-if.md 5; scheduling.md 22, property 10; placement-api.md 2.8.
+Source: docs/specifications/what-if.md 5; scheduling.md 22; placement-api.md 2.8.
 """
 
 from typing import Annotated, Literal

@@ -303,6 +303,20 @@ def test_what_is_not_needed_is_compared_with_the_present_score_of_a_kept_cluster
     assert items["c"]["gap"] == {"toLastPicked": "a", "decidedBy": "affinity", "difference": 100}
 
 
+@pytest.mark.parametrize(
+    ("smallest", "largest", "cause"),
+    [
+        pytest.param("7", "7", "all values are equal", id="equal"),
+        pytest.param("-1e308", "1e308", "the range is too large for a double", id="overflow"),
+    ],
+)
+def test_a_sorter_without_points_gives_its_cause(smallest, largest, cause):
+    clusters = [make_cluster("a", properties={NODES: smallest}), make_cluster("b", properties={NODES: largest})]
+    for item in explain(run(pick_n(1, preferred=[prefer(100, NODES)]), clusters)):
+        (entry,) = item["affinity"]["terms"]
+        assert (entry["points"], entry["sorter"]["note"]) == (0, f"{cause}, so no cluster gets points")
+
+
 def test_a_cluster_outside_the_spread_says_so():
     clusters = [make_cluster("a"), make_cluster("b", labels={"region": "n"})]
     items = by_name(explain(run(pick_n(1, constraints=[spread("region")]), clusters)))
