@@ -93,10 +93,12 @@ def removal_verdict(request: JsonObject, losses: Sequence[PlacementLoss], readab
     texts = [_effect(loss) for loss in named if loss.pending]
     if hidden := sum(loss not in named for loss in refused):
         objects = sum(item.objects for loss in refused if loss not in named for item in loss.pending)
-        texts.append(
-            f"{format_count(objects, 'object')} of {format_count(hidden, 'placement')} that you may not read "
-            "(the owner must confirm)"
+        cause = (
+            "that you may not read (the owner must confirm)"
+            if len(losses) <= MOST_READ
+            else f"that you may not read or that are beyond the first {MOST_READ}"
         )
+        texts.append(f"{format_count(objects, 'object')} of {format_count(hidden, 'placement')} {cause}")
     commands = _commands(request, [loss for loss in named if loss.pending])
     then = f". To continue: {' && '.join(commands)}, then repeat the request" if commands else ""
     effect = "; ".join(texts)

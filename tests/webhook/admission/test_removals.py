@@ -30,7 +30,7 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.judge import ALLOWED
 from webhook.admission.removal_effects import PASSING_USERS, removal_losses
 from webhook.admission.removal_rights import confirmation_rights
-from webhook.admission.removals import RemovalReviews, removal_verdict
+from webhook.admission.removals import MOST_READ, RemovalReviews, removal_verdict
 from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.framework.context import Context
@@ -260,6 +260,8 @@ async def test_a_node_pool_with_nodes_is_confirmed_on_itself():
     verdict = removal_verdict(deletion(pool), losses, [uid_of(pool)])
     assert "harbormaster confirm nodepools.karpenter.sh/general" in verdict.message
     assert removal_losses(deletion({**pool, "status": {"resources": {"nodes": "0"}}}), context) == ()
+    verdict = removal_verdict(deletion(pool), losses * (MOST_READ + 1), [])
+    assert verdict.message.endswith("that you may not read or that are beyond the first 20")
 
 
 @pytest.mark.parametrize(
