@@ -52,8 +52,10 @@ from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
 from webhook.processes.agent_installation import Image, InstallMethod
 from webhook.processes.join import Join, JoinOptions
 from webhook.processes.leave import Leave, LeaveOptions
+from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import agent_roles, default_applied
 from webhook.processes.sides import Side
+from webhook.settings.gate import NodeDisruptionMode
 
 SPACE = f"fleet-member-{MEMBER}"
 SERVER = "harbormaster-serve"
@@ -185,11 +187,10 @@ async def join_until(pair: Pair, count: int = 0) -> list[str]:
         await read_endpoint(kubeconfig, "hub"),
         SYSTEM,
         SYSTEM,
-        agent_roles(default_applied(control_plane=False), SYSTEM),
-        agent_roles(default_applied(), SYSTEM),
+        lambda wide, nodes: agent_roles(default_applied(control_plane=wide), SYSTEM, nodes=nodes),
         {},
-        Image.parse("example.com/harbormaster:1"),
-        InstallMethod.MANIFESTS,
+        image=Image.parse("example.com/harbormaster:1"),
+        method=InstallMethod.MANIFESTS,
     )
     async with connected(kubeconfig) as (hub, member):
         with suppress(CrashError):
@@ -380,6 +381,17 @@ def test_a_right_that_an_agent_holds_stays_when_its_member_joins_again(pair: Pai
     assert hooks in wide
     assert f"ClusterRole {AGENT} unchanged" in pair.join()
     assert groups(pair) == wide
+
+
+def test_an_agent_that_disrupts_nodes_still_may_when_its_member_joins_again(pair: Pair) -> None:
+    pair.join()
+    nodes = NodeRights(NodeDisruptionMode.ACT, "karpenter-of-this-member")
+    acting = agent_roles(default_applied(control_plane=False), SYSTEM, nodes=nodes)
+    for kind, role in zip((CLUSTER_ROLE, ROLE), acting, strict=True):
+        pair.in_member.patch(kind, role.name, {"rules": [rule.document() for rule in role.rules]}, role.namespace)
+    lines = pair.join()
+    assert f"ClusterRole {AGENT} unchanged" in lines
+    assert f"Role {SYSTEM}/{AGENT} unchanged" in lines
 
 
 def test_a_member_that_is_lost_leaves_without_it(pair: Pair) -> None:

@@ -6,8 +6,8 @@ come first, then its account on the hub, then the MemberCluster, then the token,
 object is written completely or not at all, and unchanged objects are skipped.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from scorer.api.conditions import TRUE
@@ -55,6 +55,7 @@ from webhook.processes.member_objects import (
     on_member,
     secret,
 )
+from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import CLUSTER_ROLE
 from webhook.processes.rbac_objects import Role
 from webhook.processes.sides import (
@@ -86,8 +87,9 @@ class JoinOptions:
         endpoint: The hub, as the agent reaches it.
         hub_namespace: Namespace of harbormaster on the hub.
         namespace: Namespace of the agent in the member.
-        roles: Roles of the agent in the member.
-        wider_roles: Roles including `CONTROL_PLANE`, used if the installed agent has such rights, which are kept.
+        roles: Returns the roles of the agent in the member. Its arguments are whether it may apply `CONTROL_PLANE`
+            kinds, and its rights of node disruption.
+        control_plane: Whether the agent may apply `CONTROL_PLANE` kinds. If the installed agent may, it still may.
         labels: Labels of the MemberCluster. Its other labels are kept.
         image: Image of the agent. None means the one that ``serve`` runs on the hub.
         method: How the agent is installed.
@@ -100,9 +102,9 @@ class JoinOptions:
     endpoint: ApiServerEndpoint
     hub_namespace: str
     namespace: str
-    roles: tuple[Role, ...]
-    wider_roles: tuple[Role, ...]
+    roles: Callable[[bool, NodeRights], tuple[Role, ...]]
     labels: Mapping[str, str]
+    control_plane: bool = False
     image: Image | None = None
     method: InstallMethod = InstallMethod.AUTO
     chooses_roles: bool = False
@@ -131,6 +133,7 @@ class Join:
         self._hub = hub
         self._cluster = cluster
         self._options = options
+        self._roles = options.roles(options.control_plane, NodeRights())
         self._report = report
         self._helm = helm
 
@@ -144,8 +147,7 @@ class Join:
             JoinError: The join is impossible. If a check fails, nothing is written.
         """
         uids = Uids(await self._hub.uid(), await self._cluster.uid())
-        if await self._acts_on_requests():
-            self._options = replace(self._options, roles=self._options.wider_roles)
+        self._roles = await self._desired_roles()
         await self._check_hub()
         if not self._options.take_over:
             await self._check_cluster(uids)
@@ -156,17 +158,26 @@ class Join:
         await self._settle_all(uids, dry_run=True, report=lambda _: None)
         return await self._settle_all(uids, dry_run=False, report=self._report)
 
-    async def _acts_on_requests(self) -> bool:
-        """Return whether the agent may apply kinds that act on every request to the member. Raises `JoinError`."""
-        role = await self._cluster.find(CLUSTER_ROLE, self._options.roles[0].name)
-        release = release_of(role or {})
-        if release and self._options.chooses_roles:
+    async def _desired_roles(self) -> tuple[Role, ...]:
+        """Return the roles for the options. The installed agent keeps two kinds of rights that options rarely repeat.
+
+        They are those on kinds that act on every request to the member, and those to disrupt nodes.
+
+        Raises:
+            JoinError: The role belongs to a Helm release, and the options select its rights.
+        """
+        options, name = self._options, self._roles[0].name
+        role = await self._cluster.find(CLUSTER_ROLE, name) or {}
+        release = release_of(role)
+        if release and options.chooses_roles:
             raise JoinError(
-                f"{self._cluster}: ClusterRole {self._options.roles[0].name} belongs to Helm release {release}. Omit "
+                f"{self._cluster}: ClusterRole {name} belongs to Helm release {release}. Omit "
                 "--apply…, and set rbac.apply, rbac.applyControlPlane and rbac.applyRoles of the release"
             )
-        groups = {group for rule in dicts_at(role or {}, "rules") for group in texts_at(rule, "apiGroups")}
-        return not groups.isdisjoint({*CONTROL_PLANE_GROUPS, "*"})
+        rules = dicts_at(role, "rules")
+        groups = {group for rule in rules for group in texts_at(rule, "apiGroups")}
+        control_plane = options.control_plane or not groups.isdisjoint({*CONTROL_PLANE_GROUPS, "*"})
+        return options.roles(control_plane, NodeRights.held_by(rules))
 
     async def missing(self) -> str:
         """Return why the member is not joined and healthy yet, empty if it is. Raises `JoinError`."""
@@ -303,7 +314,7 @@ class Join:
     async def _agent_objects(self) -> list[DesiredObject]:
         """Return the objects of the member, without account and roles if the installed agent has another account."""
         options = self._options
-        objects = [*on_member(options.namespace, options.roles)]
+        objects = [*on_member(options.namespace, self._roles)]
         agent = await find_agent(self._cluster, options.namespace)
         if agent is None or text_at(agent, "spec", "template", "spec", "serviceAccountName") in ("", AGENT):
             return objects

@@ -9,6 +9,8 @@ from typing import Final
 
 from scorer.api import kinds
 from scorer.api.kinds import EVENT, KINDS, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import texts_at
 from webhook.processes.rbac_objects import PolicyRule, RbacResource
 from webhook.settings.gate import DEFAULT_LEASE, NodeDisruptionMode
 
@@ -40,6 +42,17 @@ class NodeRights:
     def of(cls, mode: NodeDisruptionMode, lease: str) -> "NodeRights":
         """Return the rights for the settings. *lease* is Karpenter's Lease: ``NAME`` or ``NAMESPACE/NAME``."""
         return cls(mode, lease.rpartition("/")[2])
+
+    @classmethod
+    def held_by(cls, rules: Iterable[JsonObject]) -> "NodeRights":
+        """Return the rights to keep for an agent whose ClusterRole has *rules*: at least those of Advise."""
+        acts, lease = False, DEFAULT_LEASE
+        for rule in rules:
+            resources = texts_at(rule, "resources")
+            acts = acts or "pods/eviction" in resources
+            if "leases" in resources:
+                lease = next(iter(texts_at(rule, "resourceNames")), lease)
+        return cls(NodeDisruptionMode.ACT, lease) if acts else cls()
 
     def rules(self) -> Iterator[PolicyRule]:
         """Yield the rules for the whole cluster."""

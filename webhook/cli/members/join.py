@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from webhook.kube.login.connection import ApiServerEndpoint
     from webhook.processes.agent_installation import AgentInstall, Helm
     from webhook.processes.join import Join, JoinOptions
+    from webhook.processes.node_rights import NodeRights
     from webhook.processes.rbac_objects import Role
 
 HELP = """Join a cluster to the fleet.
@@ -143,7 +144,6 @@ def command(name: str, sides: Sides, wish: Wish) -> int:
     check_cluster("NAME", name)
     labels = dict(map(parse_label, wish.labels))
     settings, home = read_settings(sides.hub_namespace), read_settings(sides.namespace).namespace
-    roles, wider = (_agent_roles(wish, home, control_plane=wide) for wide in (wish.apply_control_plane, True))
     hub, member = sides.find_hub(), sides.find_member()
     assert member is not None
     from webhook.kube.login.connection import ApiServerEndpoint
@@ -159,9 +159,9 @@ def command(name: str, sides: Sides, wish: Wish) -> int:
         endpoint=ApiServerEndpoint(""),
         hub_namespace=settings.namespace,
         namespace=home,
-        roles=roles,
-        wider_roles=wider,
+        roles=_agent_roles(wish, home),
         labels=labels,
+        control_plane=wish.apply_control_plane,
         image=image,
         method=InstallMethod(wish.agent),
         chooses_roles=bool(wish.apply) or wish.apply_rbac or wish.apply_control_plane,
@@ -178,15 +178,20 @@ def parse_label(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _agent_roles(wish: Wish, namespace: str, *, control_plane: bool) -> "tuple[Role, ...]":
+def _agent_roles(wish: Wish, namespace: str) -> "Callable[[bool, NodeRights], tuple[Role, ...]]":
+    """Return the function that makes the roles of the agent. Raises `UserError`."""
     from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied, parse_selection
 
     try:
-        kinds = parse_selection(wish.apply) if wish.apply else default_applied(control_plane=control_plane)
-        applied = checked_applied(kinds)
+        selection = checked_applied(parse_selection(wish.apply)) if wish.apply else None
     except UnknownKindError as error:
         raise UserError(f"--apply {error}") from error
-    return agent_roles(applied, namespace, apply_rbac=wish.apply_rbac)
+
+    def roles(control_plane: bool, nodes: "NodeRights") -> "tuple[Role, ...]":
+        applied = selection or default_applied(control_plane=control_plane)
+        return agent_roles(applied, namespace, apply_rbac=wish.apply_rbac, nodes=nodes)
+
+    return roles
 
 
 async def _join(hub: HubConnection, member: HubConnection, options: "JoinOptions", wish: Wish) -> int:
