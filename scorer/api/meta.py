@@ -55,13 +55,14 @@ class ApiModel(BaseModel):
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Check the shape of *document* and return the view of it.
+        """Check the shape of *document* and return a view of it.
 
         Args:
             document: A decoded JSON object. It is neither mutated nor kept.
 
         Raises:
-            pydantic.ValidationError: Types, bounds or enum values are wrong. Every error is listed.
+            pydantic.ValidationError: Types, bounds or enum values are wrong, and every error is listed. Or *document*
+                is nested too deep.
         """
         try:
             text = dump_json(document)

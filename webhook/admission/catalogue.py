@@ -160,7 +160,7 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     ),
     live_node_pool.warn_about_class_drift: (
         _BEYOND_BUDGET,
-        warn("K-45", "Warns about nodes that an update of their node class drifts.", on=UPDATE),
+        warn("K-45", "Warns about nodes that drift, or may drift, when their node class is updated.", on=UPDATE),
         Rule(
             "K-46",
             (Severity.WARN,),

@@ -69,8 +69,8 @@ class ListenerSettings(Settings):
         default=1000,
         gt=0,
         description="Maximum number of open connections per listener. At the limit, a new connection closes another "
-        "one: the oldest handshake if a quarter of the limit is in handshakes, otherwise the one that has been idle "
-        "longest.",
+        "one: the oldest that is silent or in its handshake if that group exceeds a quarter of the limit, otherwise "
+        "the one that has been idle longest, unauthenticated ones first. If none is idle, the new one is closed.",
     )
     handshakes_per_address: int = Field(
         default=200,

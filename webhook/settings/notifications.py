@@ -59,8 +59,8 @@ class NotificationSettings(Settings):
     )
     notifications_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of the receiver in PEM, read for every notification. Unset: those of the "
-        "system.",
+        description="PEM file with the certificate authorities of the receiver, read for every notification. Unset: "
+        "those of the system.",
     )
     notifications_reasons: Annotated[tuple[Reason, ...], COMMAS] = Field(
         default=NEED_A_PERSON,

@@ -29,8 +29,9 @@ class ObservabilitySettings(Settings):
     )
     tracing_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0,
-        description="Share of reconciles and of requests without a `traceparent` that are traced, from 0 to 1. A "
-        "request with a `traceparent` follows its sampling flag.",
+        description="Share of reconciles, admission reviews and extender requests that are traced, from 0 to 1. The "
+        "sampling flag of a `traceparent` takes precedence, except in a review whose caller is not identified as the "
+        "API server.",
     )
     commit: str = Field(
         default="",

@@ -123,7 +123,10 @@ def _with_class(cluster: ClusterSnapshot, today: NodeClassState, change: ClassCh
 
 
 def _with_marks(node: ClusterNode, marks: Mapping[str, str], *, is_known: bool) -> ClusterNode:
-    """Return a node whose claim has a hash of its class. An existing one is kept if the hash of the class is known."""
+    """Return *node* with the hash annotations *marks* on its claim.
+
+    A node without a claim is unchanged. If the hash of the class is known, existing hash annotations are kept.
+    """
     if node.claim is None or (is_known and marks.keys() <= node.claim.annotations.keys()):
         return node
     return replace(node, claim=replace(node.claim, annotations={**node.claim.annotations, **marks}))

@@ -98,7 +98,10 @@ def _entry(counts: NamespaceCounts | None, namespace: str) -> tuple[int, int, bo
 
 
 def describe_contents(contents: MemberContents | None, now: datetime) -> str:
-    """Return a message about the other content that is deleted. Empty: no namespace is deleted."""
+    """Return a message about the volume claims and unplaced objects that are deleted with namespaces.
+
+    Empty: no namespace is deleted.
+    """
     if contents is None:
         return ""
     unknown = contents["unknownClusters"]

@@ -61,7 +61,7 @@ def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_
     if run.status.state in HALTED or run.spec.state is UpgradeRunState.STOP or entry.state is UpgradeState.STOPPED:
         return MemberAnswer(MemberReason.RUN_HALTED, f"run {name} is {_word(run)}", detail)
     if entry.state is UpgradeState.FAILED:
-        message = f"run {name} has failed at member {member}: {entry.message or entry.reason}"
+        message = f"the upgrade of member {member} in run {name} has failed: {entry.message or entry.reason}"
         return MemberAnswer(MemberReason.NOTHING_TO_DO, message, detail)
     if run.status.state is UpgradeState.NOT_STARTED:
         return MemberAnswer(MemberReason.NOT_ITS_TURN, f"run {name} has not started", detail)

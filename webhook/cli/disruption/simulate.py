@@ -146,7 +146,8 @@ def command() -> None:
         "--pools",
         multiple=True,
         metavar="FILE",
-        help="Changed NodePools, node classes and NodeOverlays to compare with the current ones.",
+        help="Files with changed NodePools, node classes and NodeOverlays, to compare with the current ones. "
+        "Repeatable.",
     ),
     click.option(
         "--prices",

@@ -63,7 +63,7 @@ def _of_blocked(several: tuple[BlockedPeriod, ...], end: datetime) -> CalendarEv
         start=first.since,
         end=end,
         summary=f"{first.pool}: {named(nodes)} blocked ({first.reason})",
-        description=f"Requested: {first.wanted or 'deletion'}\n{first.message}\nNodes: {', '.join(nodes)}",
+        description=f"Disruption reason: {first.wanted or 'deletion'}\n{first.message}\nNodes: {', '.join(nodes)}",
         categories=("Held",),
         is_busy=False,
     )

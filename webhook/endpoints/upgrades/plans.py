@@ -1,4 +1,4 @@
-"""``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``: when an upgrade run reaches each member, and effects of changes.
+"""``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``: when a run upgrades each member, and effects of changes to it.
 
 Source: upgrade-runs.md 14.1, 14.4 and 14.7.
 """

@@ -23,7 +23,7 @@ _PARTED: Final = re.compile(rf"([1-9][0-9]{{0,8}}) {PARTS}")
 
 
 def parted_into(holder: str) -> int | None:
-    """Return the number of shards that the holder of a Lease names. None: unset, the holder is one process or empty."""
+    """Return the number of shards that the holder of a Lease names. None: unset, for a single process or no holder."""
     match = _PARTED.fullmatch(holder)
     return int(match[1]) if match else None
 

@@ -90,14 +90,14 @@ def test_the_detail_says_where_a_member_stands():
             member("a", "Failed", "Timeout"),
             {},
             "NothingToDo",
-            "run v131 has failed at member a: Timeout",
+            "the upgrade of member a in run v131 has failed: Timeout",
             id="failed-and-tolerated",
         ),
         pytest.param(
             member("a", "Failed", "Timeout", message=MESSAGE),
             {},
             "NothingToDo",
-            f"run v131 has failed at member a: {MESSAGE}",
+            f"the upgrade of member a in run v131 has failed: {MESSAGE}",
             id="failed-with-a-message",
         ),
         pytest.param(
