@@ -2,7 +2,7 @@
 
 Nothing here reads a clock or a file. Apart from random keys and serial numbers, results depend only on the arguments.
 
-Source: serving.md 4.2 and 4.3.
+Source: docs/specifications/serving.md 4.2 and 4.3.
 """
 
 import secrets

@@ -2,7 +2,7 @@
 
 The server reads the source again every few seconds, as it does with its own certificate.
 
-Source: serving.md 3.4.
+Source: docs/specifications/serving.md 3.4.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ TLS library verifies both against one set of authorities. So the signature of a 
 again, against the authorities of the front proxy alone. The verified chain of a user's certificate must have an
 authority of users: there may be any number of intermediate authorities below that of the front proxy.
 
-Source: serving.md 3.4, 3.6, 4.2 and 4.4.
+Source: docs/specifications/serving.md 3.4, 3.6, 4.2 and 4.4.
 """
 
 import _ssl

@@ -7,7 +7,7 @@ one. The order of bundle updates on clients is therefore irrelevant.
 Everything here is a function of its arguments, apart from random keys. Storage and scheduling of rollovers are
 elsewhere.
 
-Source: serving.md 4.2 and 4.3.
+Source: docs/specifications/serving.md 4.2 and 4.3.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,7 +3,7 @@
 The server polls them every few seconds. A timer set for the renewal is not sufficient: it stops while the machine is
 suspended.
 
-Source: serving.md 4.2 to 4.4 and 4.6.
+Source: docs/specifications/serving.md 4.2 to 4.4 and 4.6.
 """
 
 from collections.abc import Callable, Mapping, Sequence

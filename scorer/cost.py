@@ -3,7 +3,7 @@
 Both costs are computed from the full price of the nodes: it is not split between CPU and memory. They have three
 decimals, so differences below 0.0005 disappear.
 
-Source: scheduling.md 18; KubeFleet pkg/propertyprovider/azure.
+Source: docs/specifications/scheduling.md 18; KubeFleet pkg/propertyprovider/azure.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,7 +3,7 @@
 The columns contain the instants at which a heartbeat becomes stale and a cluster has been unhealthy for too long, so
 they remain valid as time passes. The filter ``plugins.cluster_eligibility`` uses them.
 
-Source: scheduling.md 5; KubeFleet pkg/scheduler/clustereligibilitychecker.
+Source: docs/specifications/scheduling.md 5; KubeFleet pkg/scheduler/clustereligibilitychecker.
 """
 
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ takes the price from them. Prices by SKU may differ by region, and have an age::
       westeurope:
         Standard_D4s_v5: 0.23
 
-Source: scheduling.md 18; nodepool-disruption.md 5.1.
+Source: docs/specifications/scheduling.md 18; docs/specifications/nodepool-disruption.md 5.1.
 """
 
 import csv

@@ -1,6 +1,6 @@
 """The default list of plugins, for one policy.
 
-Source: scheduling.md 3, step 5.
+Source: docs/specifications/scheduling.md 3, step 5.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """The properties of a member: their names and the reported values.
 
-Source: scheduling.md 7; placement-api.md 2.2.
+Source: docs/specifications/scheduling.md 7; docs/specifications/placement-api.md 2.2.
 """
 
 from datetime import datetime
@@ -41,7 +41,7 @@ def read_property(member: MemberCluster, name: str) -> PropertyReading | None:
 
     An external score is returned even if it has expired: see `Fleet.at`.
 
-    Source: scheduling.md 7; DV-2 (node-count aliases), DV-3 (unreadable values), DV-4 (first dash).
+    Source: docs/specifications/scheduling.md 7; DV-2 (node-count aliases), DV-3 (unreadable values), DV-4 (first dash).
     """
     if name.startswith(RESOURCE_PREFIX):
         field_name, resource = _amount_of(name)

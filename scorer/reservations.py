@@ -11,7 +11,7 @@ crashed replica blocks no other.
 An unreadable list is never treated as an empty one: a client whose reservation it contains may be disrupting something
 at that moment.
 
-Source: serving.md 3.1; nodepool-disruption.md 14.2.
+Source: docs/specifications/serving.md 3.1; docs/specifications/nodepool-disruption.md 14.2.
 """
 
 import hashlib

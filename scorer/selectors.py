@@ -1,6 +1,6 @@
 """Label and property selectors as masks over the fleet.
 
-Source: scheduling.md 6 and 7.
+Source: docs/specifications/scheduling.md 6 and 7.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Input that nobody sends on purpose, to a server that runs: every answer is one that was meant, and none harms it.
 
-Source: serving.md 1.8 and 9.
+Source: docs/specifications/serving.md 1.8 and 9.
 """
 
 import asyncio

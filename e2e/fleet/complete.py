@@ -1,7 +1,7 @@
 """A placement that has come to its end, compared field by field on every level: its own status, each cluster in it,
 bindings, Works, and the verdict of the scheduler.
 
-Source: rollout.md 4, 5.3, 13, 15 and 16.
+Source: docs/specifications/rollout.md 4, 5.3, 13, 15 and 16.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 A condition is a row here: type, status, reason, observedGeneration; lists of rows are compared as lists, so that order
 and absence count. Messages are not compared, but each must have one, and each must know when it changed last.
 
-Source: rollout.md 5.3, 12, 13, 15 and 16.
+Source: docs/specifications/rollout.md 5.3, 12, 13, 15 and 16.
 """
 
 from collections.abc import Iterable, Sequence

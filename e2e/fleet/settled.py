@@ -4,7 +4,7 @@ Everything is worked out from the objects themselves: what a placement selects i
 are counted from snapshots and decisions, and what is on the members is compared with the selected content field by
 field. A problem is a text that names the object; the tests wait until there is none.
 
-Source: rollout.md 1 to 3, 5, 9 and 11.
+Source: docs/specifications/rollout.md 1 to 3, 5, 9 and 11.
 """
 
 import hashlib

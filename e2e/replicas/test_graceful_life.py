@@ -1,6 +1,6 @@
 """Processes that are asked to end, while others write, lead or apply: nothing fails, nothing is lost, nobody waits.
 
-Source: serving.md 1.14 and 7, own elector.
+Source: docs/specifications/serving.md 1.14 and 7, own elector.
 """
 
 import os

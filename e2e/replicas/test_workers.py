@@ -1,6 +1,6 @@
 """``serve --workers``: several processes that callers, probes, Prometheus and operators take for one server.
 
-Source: serving.md 1.10, 1.14, 4.4, 6.1 and 6.4.
+Source: docs/specifications/serving.md 1.10, 1.14, 4.4, 6.1 and 6.4.
 """
 
 import contextlib

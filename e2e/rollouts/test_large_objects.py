@@ -1,6 +1,6 @@
 """Objects that etcd does not take, on a real fleet: they are named, keep what they were, and hold nothing else up.
 
-Source: rollout.md 3.8.
+Source: docs/specifications/rollout.md 3.8.
 """
 
 from collections.abc import Callable, Iterator

@@ -3,7 +3,7 @@
 That is how an upgrade runs, and how it is rolled back: replicas of both answer the hub, loops of both lead by turns,
 and agents are upgraded before the hub or after it. The definitions and roles on the hub are those of this release.
 
-Source: serving.md 1.14, version skew.
+Source: docs/specifications/serving.md 1.14, version skew.
 """
 
 import time

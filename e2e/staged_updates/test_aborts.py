@@ -2,7 +2,7 @@
 
 The runs of one test stand side by side, each on a placement of its own, so that one fleet shows all rows at once.
 
-Source: staged-updates.md 3 to 5 and 9.
+Source: docs/specifications/staged-updates.md 3 to 5 and 9.
 """
 
 from collections.abc import Callable, Iterator

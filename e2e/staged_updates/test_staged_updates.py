@@ -1,6 +1,6 @@
 """Staged updates on a real hub with real members: what users do with runs, from the first to the last condition.
 
-Source: staged-updates.md; seed 004.
+Source: docs/specifications/staged-updates.md; seed 004.
 """
 
 import json

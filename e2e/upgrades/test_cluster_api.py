@@ -1,6 +1,6 @@
 """Upgrades by Cluster API: its real definitions on a real hub, and a provider that moves the conditions.
 
-Source: upgrade-runs.md 13.3.
+Source: docs/specifications/upgrade-runs.md 13.3.
 """
 
 import json

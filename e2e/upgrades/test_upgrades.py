@@ -1,6 +1,6 @@
 """Upgrade runs on a real hub: order, failures, commands, hand-off, and leaders that are killed.
 
-Source: upgrade-runs.md; seed 001.
+Source: docs/specifications/upgrade-runs.md; seed 001.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Names that parts of the system agree on: labels, annotations, finalizers, prefixes.
 
-Source: placement-api.md 2.9.
+Source: docs/specifications/placement-api.md 2.9.
 """
 
 FLEET = "kubernetes-fleet.io/"

@@ -4,9 +4,9 @@ A provider hashes most fields of a class into an annotation of the class and of 
 has another hash has drifted. `HASHED_FIELDS` has the fields that the hash covers, as the Go modules of the providers
 define them. EKS Auto Mode publishes no source.
 
-Source: nodepool-disruption.md 3.6; karpenter-provider-azure v1.14.2 ``pkg/apis/v1beta1/aksnodeclass.go``,
-karpenter-provider-aws v1.15.2 ``pkg/apis/v1/ec2nodeclass.go``, karpenter-provider-gcp v0.5.0
-``pkg/apis/v1alpha1/gcenodeclass.go``.
+Source: docs/specifications/nodepool-disruption.md 3.6; karpenter-provider-azure v1.14.2
+``pkg/apis/v1beta1/aksnodeclass.go``, karpenter-provider-aws v1.15.2 ``pkg/apis/v1/ec2nodeclass.go``,
+karpenter-provider-gcp v0.5.0 ``pkg/apis/v1alpha1/gcenodeclass.go``.
 """
 
 import re

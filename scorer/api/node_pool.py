@@ -5,7 +5,8 @@ the CRD. A stored pool may be older than the rules, and a budget that cannot be 
 (nodepool-disruption.md 4.2), not make its pool unreadable. Admission checks the strings in
 ``webhook.validation.node_pool``.
 
-Source: nodepool-disruption.md 1; Karpenter ``pkg/apis/v1`` and ``pkg/apis/crds/karpenter.sh_nodepools.yaml``.
+Source: docs/specifications/nodepool-disruption.md 1; Karpenter ``pkg/apis/v1`` and
+``pkg/apis/crds/karpenter.sh_nodepools.yaml``.
 """
 
 from datetime import timedelta

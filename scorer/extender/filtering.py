@@ -3,7 +3,7 @@
 Clusters are evaluated together, as columns of the fleet. Each node then only looks up the verdict on its cluster.
 Messages contain no names, numbers or times, because kube-scheduler counts equal messages.
 
-Source: serving.md 2.5.
+Source: docs/specifications/serving.md 2.5.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
 """The placement that a pod follows, parsed and checked.
 
-Source: serving.md 2.4 and 2.5.
+Source: docs/specifications/serving.md 2.4 and 2.5.
 """
 
 from dataclasses import dataclass, replace

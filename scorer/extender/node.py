@@ -1,6 +1,6 @@
 """The fields of a node that the extender reads: its cluster or pool, and whether it is being removed.
 
-Source: serving.md 2.4.
+Source: docs/specifications/serving.md 2.4.
 """
 
 from collections.abc import Mapping, Sequence

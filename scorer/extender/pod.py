@@ -1,6 +1,6 @@
 """The fields of a pod that the extender reads: its placement and its tolerations.
 
-Source: serving.md 2.4; Kubernetes ``core/v1`` Toleration.
+Source: docs/specifications/serving.md 2.4; Kubernetes ``core/v1`` Toleration.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """``preempt``: the nodes where kube-scheduler may evict pods. ``bind`` is always refused.
 
-Source: serving.md 2.7.
+Source: docs/specifications/serving.md 2.7.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """Preferences from the settings of the extender instead of from a placement.
 
-Source: serving.md 2.6.
+Source: docs/specifications/serving.md 2.6.
 """
 
 from typing import Annotated, Any, Final

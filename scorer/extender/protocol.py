@@ -2,7 +2,7 @@
 
 Requests are read leniently, by `scorer.extender.question`. Their types are only described here.
 
-Source: serving.md 2.1.
+Source: docs/specifications/serving.md 2.1.
 """
 
 from typing import Annotated, NotRequired

@@ -1,6 +1,6 @@
 """The requests of kube-scheduler: ``ExtenderRequest`` and ``ExtenderPreemptionArgs``.
 
-Source: serving.md 2.1 and 2.7; ``k8s.io/kube-scheduler/extender/v1``.
+Source: docs/specifications/serving.md 2.1 and 2.7; ``k8s.io/kube-scheduler/extender/v1``.
 """
 
 from collections.abc import Mapping, Sequence

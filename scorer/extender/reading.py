@@ -1,6 +1,6 @@
 """Decoded JSON as Go reads it: null counts as absent, and a wrong type is an error that names the field.
 
-Source: serving.md 2.1; Go ``encoding/json``.
+Source: docs/specifications/serving.md 2.1; Go ``encoding/json``.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """``prioritize``: the score of each node.
 
-Source: serving.md 2.6.
+Source: docs/specifications/serving.md 2.6.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,6 +1,6 @@
 """Rejection of a cluster by a filter: a category for programs, a message for people.
 
-Source: scheduling.md 17 (categories), DV-12.
+Source: docs/specifications/scheduling.md 17 (categories), DV-12.
 """
 
 from dataclasses import dataclass

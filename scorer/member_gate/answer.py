@@ -1,6 +1,6 @@
 """Response to the question whether a member cluster may be disrupted now.
 
-Source: serving.md 3.1; upgrade-runs.md 6.5.
+Source: docs/specifications/serving.md 3.1; docs/specifications/upgrade-runs.md 6.5.
 """
 
 import math

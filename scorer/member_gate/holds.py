@@ -12,7 +12,8 @@ disruption could pass between the decision of the first and the write that shows
 Example: the eviction controller reserves member-1, then deletes the binding. An upgrade that is due between these two
 steps sees the reservation and waits.
 
-Source: serving.md 3.1; upgrade-runs.md 3.4 and 8.1; staged-updates.md 6.3 and 8.
+Source: docs/specifications/serving.md 3.1; docs/specifications/upgrade-runs.md 3.4 and 8.1;
+docs/specifications/staged-updates.md 6.3 and 8.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

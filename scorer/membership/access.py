@@ -1,6 +1,6 @@
 """Rights of a member's agent on the hub: a Role in the member's own namespace, and nothing outside it.
 
-Source: rollout.md 21.1.
+Source: docs/specifications/rollout.md 21.1.
 """
 
 from collections.abc import Mapping

@@ -15,7 +15,7 @@ uses:
 The caller keeps a `Heartbeats` record per member. Losing the record has the effect of a restart. A replica that becomes
 the leader must start with an empty record: while another replica was the leader, its record was not updated.
 
-Source: scheduling.md 5 and 19.
+Source: docs/specifications/scheduling.md 5 and 19.
 """
 
 from collections.abc import Iterator, Mapping

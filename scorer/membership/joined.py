@@ -1,6 +1,6 @@
 """The first step that is missing before a member is joined and healthy, in the order of joining.
 
-Source: rollout.md 21.1; scheduling.md 5 and 19.
+Source: docs/specifications/rollout.md 21.1; docs/specifications/scheduling.md 5 and 19.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,7 @@ annotations and finalizers of other writers are kept.
 Differs from the reference: these objects carry no owner reference to the MemberCluster. A foreground deletion of the
 MemberCluster would delete the namespace, and the Works in it, before the agent has released their objects.
 
-Source: rollout.md 21.1.
+Source: docs/specifications/rollout.md 21.1.
 """
 
 from collections.abc import Mapping

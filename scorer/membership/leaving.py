@@ -4,7 +4,7 @@ The hub waits until the agent reports that it has left, but no longer than the f
 finalizers of the remaining Works before it deletes them. The order matters: a running agent treats the deletion of a
 Work with a finalizer as an order to delete its objects.
 
-Source: rollout.md 20 and 21.2.
+Source: docs/specifications/rollout.md 20 and 21.2.
 """
 
 from collections.abc import Iterable

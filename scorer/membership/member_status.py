@@ -10,7 +10,7 @@ An InternalMemberCluster without an agent's report contributes nothing. When it 
 hand, the earlier report is kept in the MemberCluster and ages. The agent does not remember the problems that it has
 reported before, so its next report removes the conditions of problems that it does not contain.
 
-Source: rollout.md 17 and 21.1; scheduling.md 19.
+Source: docs/specifications/rollout.md 17 and 21.1; docs/specifications/scheduling.md 19.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

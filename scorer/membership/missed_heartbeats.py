@@ -8,7 +8,7 @@ Silence is counted from the start of the watch, and again from the end of an out
 heartbeats during the outage, and return one by one. Example: after an hour without a loop, a member has the usual 5
 minutes to report before it counts as silent. A member that was already silent remains so until its next heartbeat.
 
-Source: scheduling.md 5 and 19.
+Source: docs/specifications/scheduling.md 5 and 19.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,7 @@ MemberCluster makes it visible. A member that has never refused everything has n
 Only outcomes that the member or its agent decides count as refusals. Drift, an object of another owner, and a Work that
 is still being applied do not.
 
-Source: rollout.md 21.1.
+Source: docs/specifications/rollout.md 21.1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """Responses of the gate of node pools.
 
-Source: nodepool-disruption.md 14.2.
+Source: docs/specifications/nodepool-disruption.md 14.2.
 """
 
 from dataclasses import dataclass

@@ -5,8 +5,8 @@ operator sees all of them together. Only a node that is already being disrupted,
 single blocker, in the reference's order. Facts that only a provisioner knows are ignored: the pending pods that a node
 is nominated for, and instance types.
 
-Source: nodepool-disruption.md 5.2 to 5.4 and 13; Karpenter v1.15.0 ``pkg/controllers/state/statenode.go``,
-``pkg/utils/pod/scheduling.go`` and ``pkg/utils/pdb/pdb.go``.
+Source: docs/specifications/nodepool-disruption.md 5.2 to 5.4 and 13; Karpenter v1.15.0
+``pkg/controllers/state/statenode.go``, ``pkg/utils/pod/scheduling.go`` and ``pkg/utils/pdb/pdb.go``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

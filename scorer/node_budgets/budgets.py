@@ -4,7 +4,7 @@ For each reason, a pool may disrupt as many nodes as the strictest active budget
 disruption. An invalid budget blocks every disruption, for every reason: a blocked pool is better than one drained by a
 typo. Schedules are in UTC (`scorer.windows.cron`).
 
-Source: nodepool-disruption.md 4.1 to 4.5; seed 002; Karpenter ``pkg/apis/v1/nodepool.go``.
+Source: docs/specifications/nodepool-disruption.md 4.1 to 4.5; seed 002; Karpenter ``pkg/apis/v1/nodepool.go``.
 """
 
 import re

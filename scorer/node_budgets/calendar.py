@@ -2,7 +2,7 @@
 
 The windows of every budget are laid out minute by minute once. The limit is then the minimum of each column.
 
-Source: nodepool-disruption.md 4.2 to 4.4, for all instants instead of one.
+Source: docs/specifications/nodepool-disruption.md 4.2 to 4.4, for all instants instead of one.
 """
 
 from collections.abc import Mapping, Sequence

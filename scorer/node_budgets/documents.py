@@ -2,7 +2,7 @@
 
 Made from values alone, so that the command line can produce the same response for files.
 
-Source: serving.md 3.1; nodepool-disruption.md 4, 14.2 and 14.3.
+Source: docs/specifications/serving.md 3.1; docs/specifications/nodepool-disruption.md 4, 14.2 and 14.3.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Gate of node pools: whether these nodes may be disrupted now for a given reason, and if not, when.
 
-Source: nodepool-disruption.md 14.1, 14.2 and 14.4.
+Source: docs/specifications/nodepool-disruption.md 14.1, 14.2 and 14.4.
 """
 
 import math

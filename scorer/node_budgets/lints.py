@@ -7,7 +7,7 @@ alone do not limit the time between them.
 Combinations of windows are only evaluated if the windows are the same every week (`BudgetWindow.week`). A correction
 is suggested only if the intention is clear, and if the corrected budgets have fewer findings and no new ones.
 
-Source: nodepool-disruption.md 4.2 to 4.4, 4.6 and 16.
+Source: docs/specifications/nodepool-disruption.md 4.2 to 4.4, 4.6 and 16.
 """
 
 from collections import Counter

@@ -4,7 +4,7 @@ A node belongs to a pool by its label, and counts once it has a NodeClaim and is
 the nodes of accepted commands, which it keeps in memory. A command first taints its nodes, so this module reads the
 taint instead (nodepool-disruption.md 4.1, "held in memory").
 
-Source: nodepool-disruption.md 4.1; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go`` and
+Source: docs/specifications/nodepool-disruption.md 4.1; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go`` and
 ``pkg/controllers/state/statenode.go``.
 """
 

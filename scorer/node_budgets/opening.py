@@ -6,8 +6,8 @@ windows away, so the search first steps from the end of one window to the end of
 combined as bits, one per minute, first for a few days and then for the rest. This takes a few milliseconds where the
 reference walks thousands of rounds.
 
-Source: nodepool-disruption.md 14.3. The search described there walks rounds of closing windows, and gives up after
-20000. This search finds the same instant, but does not give up before the horizon.
+Source: docs/specifications/nodepool-disruption.md 14.3. The search described there walks rounds of closing windows, and
+gives up after 20000. This search finds the same instant, but does not give up before the horizon.
 """
 
 from collections.abc import Iterable, Sequence

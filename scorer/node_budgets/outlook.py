@@ -3,7 +3,7 @@
 Metrics and lists show all pools repeatedly. They cache the outlook of each pool until its budgets or nodes change, or a
 window opens or closes.
 
-Source: nodepool-disruption.md 4.2 to 4.4 and 14.3.
+Source: docs/specifications/nodepool-disruption.md 4.2 to 4.4 and 14.3.
 """
 
 from collections.abc import Sequence

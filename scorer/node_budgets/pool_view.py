@@ -1,6 +1,6 @@
 """One node pool at one instant: its nodes, its reservations, and when its budgets allow a disruption.
 
-Source: nodepool-disruption.md 4.1, 14.1 and 14.2.
+Source: docs/specifications/nodepool-disruption.md 4.1, 14.1 and 14.2.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

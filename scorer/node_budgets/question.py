@@ -1,6 +1,6 @@
 """The questions to the gate of node pools.
 
-Source: nodepool-disruption.md 14.1.
+Source: docs/specifications/nodepool-disruption.md 14.1.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 Order: new bindings, then re-picked bindings, then dropped bindings. If the process ends in between, the placement is on
 too many clusters until the next run, and never on too few.
 
-Source: scheduling.md 3 (step 6) and 4; DV-14.
+Source: docs/specifications/scheduling.md 3 (step 6) and 4; DV-14.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,6 +1,6 @@
 """Response of ``/v1/explain``: every number that entered a decision.
 
-Source: scheduling.md 22.
+Source: docs/specifications/scheduling.md 22.
 """
 
 from typing import Annotated, Literal, NotRequired

@@ -1,6 +1,6 @@
 """The single change that would get a cluster past a filter or picked, if there is one.
 
-Source: scheduling.md 22.
+Source: docs/specifications/scheduling.md 22.
 """
 
 from math import ceil, floor

@@ -1,6 +1,6 @@
 """The bindings of a placement as scheduling sees them.
 
-Source: scheduling.md 4.
+Source: docs/specifications/scheduling.md 4.
 """
 
 from collections.abc import Iterable
@@ -102,7 +102,7 @@ def _class_of(binding: Binding, fleet: Fleet) -> str:
 def scale_down(bindings: Iterable[Binding], surplus: int) -> tuple[Binding, ...]:
     """Return the *surplus* bindings to drop first: those not rolled out, then those with the weakest scores.
 
-    Source: scheduling.md 15.
+    Source: docs/specifications/scheduling.md 15.
     """
 
     def strength(binding: Binding) -> tuple[bool, bool, int, int, str]:

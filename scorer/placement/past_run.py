@@ -3,7 +3,7 @@
 The record is the status of a policy snapshot: the selected clusters, the first of those that were not selected, and the
 condition ``Scheduled``.
 
-Source: scheduling.md 17 and 22.
+Source: docs/specifications/scheduling.md 17 and 22.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The effect of a scheduling run on a placement, as an entry of the plan for users and programs.
 
-Source: design of the command line, ``harbormaster plan -o json``; scheduling.md 14.
+Source: design of the command line, ``harbormaster plan -o json``; docs/specifications/scheduling.md 14.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The numbers of each plugin for one cluster, as an explanation shows them.
 
-Source: scheduling.md 22.
+Source: docs/specifications/scheduling.md 22.
 """
 
 from datetime import datetime, timedelta

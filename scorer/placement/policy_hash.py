@@ -4,7 +4,7 @@ It is computed after defaulting and after renaming ``metricSorter``. An explicit
 webhook, therefore causes no new snapshot. ``numberOfClusters`` is not part of it. Empty lists and the empty strings of
 tolerations are not part of it either: the types of KubeFleet omit them from snapshots.
 
-Source: scheduling.md 1; KubeFleet apis/placement/v1beta1, PlacementPolicy.
+Source: docs/specifications/scheduling.md 1; KubeFleet apis/placement/v1beta1, PlacementPolicy.
 """
 
 import hashlib

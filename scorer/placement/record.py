@@ -1,6 +1,6 @@
 """The record of a run in the status of the policy snapshot: decisions and the Scheduled condition.
 
-Source: scheduling.md 17.
+Source: docs/specifications/scheduling.md 17.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """The request of a placement to the fleet: its policy, read and checked.
 
-Source: scheduling.md 1 (table of policy fields) and DV-5.
+Source: docs/specifications/scheduling.md 1 (table of policy fields) and DV-5.
 """
 
 from collections.abc import Mapping

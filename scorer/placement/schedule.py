@@ -3,7 +3,7 @@
 A pure function of the policy, the fleet, the bindings and the instant. The numbers behind the decision are kept as
 columns, and formatted only on request.
 
-Source: scheduling.md 3, 11, 13 to 15.
+Source: docs/specifications/scheduling.md 3, 11, 13 to 15.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,7 +3,7 @@
 The trace evaluates the plugins of the decision on its cycle, cluster by cluster. It computes only the numbers that the
 decision did not need, so the trace and the decision cannot disagree.
 
-Source: scheduling.md 22.
+Source: docs/specifications/scheduling.md 22.
 """
 
 from collections.abc import Iterable, Mapping

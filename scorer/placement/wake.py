@@ -4,7 +4,7 @@ A cluster that becomes ineligible requeues no placement, nor do new or reordered
 external score counts as a property while it is valid. A later expiry alone requeues no placement, nor does a newer
 observation of an equal value.
 
-Source: scheduling.md 2; DV-13 (a leaving cluster requeues every placement).
+Source: docs/specifications/scheduling.md 2; DV-13 (a leaving cluster requeues every placement).
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """ClusterAffinity: required terms filter, preferred terms score.
 
-Source: scheduling.md 6 to 8; KubeFleet pkg/scheduler/framework/plugins/clusteraffinity.
+Source: docs/specifications/scheduling.md 6 to 8; KubeFleet pkg/scheduler/framework/plugins/clusteraffinity.
 """
 
 from dataclasses import dataclass

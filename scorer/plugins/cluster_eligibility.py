@@ -1,6 +1,6 @@
 """ClusterEligibility: only clusters that have joined, report heartbeats and are healthy can be picked.
 
-Source: scheduling.md 5; KubeFleet pkg/scheduler/clustereligibilitychecker.
+Source: docs/specifications/scheduling.md 5; KubeFleet pkg/scheduler/clustereligibilitychecker.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """NamespaceAffinity: restricts a ResourcePlacement to clusters that have its namespace.
 
-Source: scheduling.md 10.
+Source: docs/specifications/scheduling.md 10.
 """
 
 from dataclasses import dataclass

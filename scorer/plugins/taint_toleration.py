@@ -1,6 +1,6 @@
 """TaintToleration: every taint of a cluster needs a toleration.
 
-Source: scheduling.md 9; KubeFleet pkg/scheduler/framework/plugins/tainttoleration.
+Source: docs/specifications/scheduling.md 9; KubeFleet pkg/scheduler/framework/plugins/tainttoleration.
 """
 
 from collections.abc import Iterable

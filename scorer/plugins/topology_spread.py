@@ -3,7 +3,7 @@
 The skew is that of the whole fleet after one more placement, not the distance of a domain from the minimum as in pod
 scheduling. Clusters that do not report or are leaving form domains too.
 
-Source: scheduling.md 12; KubeFleet pkg/scheduler/framework/plugins/topologyspreadconstraints.
+Source: docs/specifications/scheduling.md 12; KubeFleet pkg/scheduler/framework/plugins/topologyspreadconstraints.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
 """Rolling a placement out: snapshots, bindings, the RollingUpdate plan, Works, and the status of each.
 
-Source: rollout.md.
+Source: docs/specifications/rollout.md.
 """

@@ -1,6 +1,6 @@
 """Apply strategies: their defaults, and the update of bindings after a change.
 
-Source: rollout.md 8; placement-api.md F-10.
+Source: docs/specifications/rollout.md 8; docs/specifications/placement-api.md F-10.
 """
 
 from collections.abc import Iterable, Mapping

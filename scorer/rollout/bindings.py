@@ -2,7 +2,7 @@
 
 Views are parsed from raw documents, because a resync reads every binding of every placement.
 
-Source: rollout.md 5; KubeFleet pkg/utils/binding.
+Source: docs/specifications/rollout.md 5; KubeFleet pkg/utils/binding.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence

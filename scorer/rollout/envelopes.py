@@ -1,6 +1,6 @@
 """Envelopes: objects that are wrapped on the hub, so that they have no effect there, and placed unwrapped.
 
-Source: rollout.md 9.3; KubeFleet pkg/controllers/workgenerator/envelope.go.
+Source: docs/specifications/rollout.md 9.3; KubeFleet pkg/controllers/workgenerator/envelope.go.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 The plan is a function of the present bindings. Two budgets are computed once, before any binding is picked: the number
 of ready clusters that may be disrupted, and the number of clusters that may be added.
 
-Source: rollout.md 7; KubeFleet pkg/controllers/rollout.
+Source: docs/specifications/rollout.md 7; KubeFleet pkg/controllers/rollout.
 """
 
 from collections import defaultdict

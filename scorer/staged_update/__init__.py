@@ -1,4 +1,4 @@
 """Staged updates: a run, its plan and record, its approvals and its execution, and the views on it.
 
-Source: staged-updates.md.
+Source: docs/specifications/staged-updates.md.
 """

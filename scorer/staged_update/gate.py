@@ -2,7 +2,7 @@
 
 The verdict is derived from the run's record, without another evaluation.
 
-Source: staged-updates.md 6 to 9.
+Source: docs/specifications/staged-updates.md 6 to 9.
 """
 
 from collections.abc import Collection, Sequence

@@ -2,7 +2,7 @@
 
 `situation_of` makes no decisions and never fails. Missing parts of a record count as not reached.
 
-Source: staged-updates.md 6 to 8.
+Source: docs/specifications/staged-updates.md 6 to 8.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -3,7 +3,7 @@
 A pass works on a copy, which becomes the new status as a whole. Stages, clusters and tasks are raw maps: a run over a
 thousand clusters is evaluated in every pass, and parsing it into models would take longer than the pass.
 
-Source: staged-updates.md 2 and 8.
+Source: docs/specifications/staged-updates.md 2 and 8.
 """
 
 from collections.abc import Sequence

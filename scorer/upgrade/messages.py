@@ -3,7 +3,7 @@
 Back ends, upgraders and users write messages of any length. Without truncation, a status with all of them could exceed
 the maximum object size, and every write of the run would fail.
 
-Source: upgrade-runs.md 3.4.
+Source: docs/specifications/upgrade-runs.md 3.4.
 """
 
 from typing import Final

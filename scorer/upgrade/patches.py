@@ -1,6 +1,6 @@
 """Patches that start, stop or retry a run, skip parts of it, or approve or reject a gate.
 
-Source: upgrade-runs.md 9 and 10.2.
+Source: docs/specifications/upgrade-runs.md 9 and 10.2.
 """
 
 from collections.abc import Mapping, Sequence

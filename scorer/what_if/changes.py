@@ -1,6 +1,6 @@
 """The hub after the changes, before any controller reacts to them.
 
-Source: rollout.md 19 and 21.2; KubeFleet tools/fleet, draincluster.
+Source: docs/specifications/rollout.md 19 and 21.2; KubeFleet tools/fleet, draincluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 The snapshots of the selection are planned as the controller does. Objects that are not known otherwise count as they
 are in the latest resource snapshot.
 
-Source: docs/specifications/what-if.md 6; rollout.md 2 and 3.
+Source: docs/specifications/what-if.md 6; docs/specifications/rollout.md 2 and 3.
 """
 
 from collections.abc import Mapping, Sequence

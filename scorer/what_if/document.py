@@ -2,7 +2,7 @@
 
 The engine schedules every placement as it would after the changes, then the planner rolls it out. Nothing is written.
 
-Source: docs/specifications/what-if.md 1 and 2; scheduling.md 22.
+Source: docs/specifications/what-if.md 1 and 2; docs/specifications/scheduling.md 22.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

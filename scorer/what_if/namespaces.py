@@ -3,7 +3,7 @@
 The agent of a member reports its namespaces. Its next report has the namespaces that placements put on the member, and
 lacks those that they remove.
 
-Source: docs/specifications/what-if.md 10; scheduling.md 10.
+Source: docs/specifications/what-if.md 10; docs/specifications/scheduling.md 10.
 """
 
 from collections import defaultdict

@@ -2,7 +2,7 @@
 
 The functions are those of the controllers, so that a plan names the same snapshots and repeats the same messages.
 
-Source: docs/specifications/what-if.md 3; rollout.md 6.
+Source: docs/specifications/what-if.md 3; docs/specifications/rollout.md 6.
 """
 
 from collections import defaultdict

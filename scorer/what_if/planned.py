@@ -1,6 +1,6 @@
 """Types of the response of ``/v1/plan``: what would happen to placements and runs if the hub were changed.
 
-Source: docs/specifications/what-if.md 2; scheduling.md 22.
+Source: docs/specifications/what-if.md 2; docs/specifications/scheduling.md 22.
 """
 
 from typing import Annotated, Literal

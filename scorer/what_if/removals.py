@@ -2,7 +2,7 @@
 
 The verdicts are those of the loop. A confirmation in the annotations of the changed placement counts.
 
-Source: docs/specifications/what-if.md 9; removal.md 6 and 8.
+Source: docs/specifications/what-if.md 9; docs/specifications/removal.md 6 and 8.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

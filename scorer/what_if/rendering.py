@@ -3,7 +3,7 @@
 Every object is made by the planner of the loop (`scorer.rollout.views.rendering`). How a rollout gets there, and when,
 is in `scorer.what_if.document`.
 
-Source: docs/specifications/what-if.md 6; rollout.md 2, 3, 6 and 9.
+Source: docs/specifications/what-if.md 6; docs/specifications/rollout.md 2, 3, 6 and 9.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -4,7 +4,7 @@ Each run is evaluated by the engine of the loop at the present instant, one afte
 not start an upgrade of one member. Its plan is that of its status: the engine with an advanced clock. Back ends are not
 queried. Their last reports are used instead, and they are assumed to support the upgrade.
 
-Source: docs/specifications/what-if.md 8; upgrade-runs.md 7, 9 and 14.
+Source: docs/specifications/what-if.md 8; docs/specifications/upgrade-runs.md 7, 9 and 14.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ of 50 schedules. A schedule that fires each minute has 576,000 fire times in 400
 50 budgets of a pool are active within one turn of the event loop. That takes 30 microseconds with bits, 160
 microseconds with the next fire time of each schedule, and 13 ms if no two schedules share their days.
 
-Source: nodepool-disruption.md 8; robfig/cron v3 ``parser.go`` and ``spec.go``.
+Source: docs/specifications/nodepool-disruption.md 8; robfig/cron v3 ``parser.go`` and ``spec.go``.
 """
 
 import dataclasses

@@ -8,7 +8,8 @@ microseconds.
 
 `scorer.windows.cron` has another search, which finds the fire times of many schedules over many days as bits.
 
-Source: nodepool-disruption.md 8.4. There, croniter evaluates the complete schedule. The tests compare both results.
+Source: docs/specifications/nodepool-disruption.md 8.4. There, croniter evaluates the complete schedule. The tests
+compare both results.
 """
 
 from datetime import MAXYEAR, UTC, datetime, timedelta

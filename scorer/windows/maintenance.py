@@ -7,7 +7,7 @@ Example: a window at 02:00 with offset +01:00 opens at 01:00 UTC all year. In su
 Berlin. With a time zone instead of an offset, its start would not exist on the last Sunday in March, when clocks there
 skip from 02:00 to 03:00, and would occur twice on the last Sunday in October.
 
-Source: upgrade-runs.md 11.
+Source: docs/specifications/upgrade-runs.md 11.
 """
 
 import calendar

@@ -1,6 +1,6 @@
 """The maintenance windows of a member cluster: those in its annotation, and those that select it by labels.
 
-Source: upgrade-runs.md 3.1 and 11.
+Source: docs/specifications/upgrade-runs.md 3.1 and 11.
 """
 
 import re

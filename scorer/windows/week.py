@@ -3,7 +3,7 @@
 The minutes are those of `scorer.windows.windows.BudgetWindow.week`, held as one integer: bit 0 is Thursday 0:00 UTC,
 since the epoch started on a Thursday. A set that is regular enough can be converted to schedules with durations.
 
-Source: nodepool-disruption.md 4.4 and 8.2.
+Source: docs/specifications/nodepool-disruption.md 4.4 and 8.2.
 """
 
 from collections.abc import Iterable

@@ -8,7 +8,7 @@ are computed once for all days that match. The cost does not depend on how often
 Schedules are in UTC, so neither gaps nor overlaps of local time occur. Example: ``0 2 * * *`` with ``2h`` is active for
 exactly two hours every day, including the days of a daylight-saving shift.
 
-Source: nodepool-disruption.md 4.4.
+Source: docs/specifications/nodepool-disruption.md 4.4.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Signatures of bodies with a shared secret.
 
-Source: upgrade-runs.md 13.4.
+Source: docs/specifications/upgrade-runs.md 13.4.
 """
 
 import hmac

@@ -1,6 +1,6 @@
 """Cordoning of members.
 
-Source: rollout.md 21.2; KubeFleet tools/fleet.
+Source: docs/specifications/rollout.md 21.2; KubeFleet tools/fleet.
 """
 
 from typing import Final

@@ -3,7 +3,7 @@
 A preview plans the action, and sends its write as a dry run: the API server, admission and RBAC judge it, and store
 nothing. An execution plans it again, and requires that everything the viewer saw is unchanged.
 
-Source: serving.md 3.5.
+Source: docs/specifications/serving.md 3.5.
 """
 
 import shlex

@@ -1,6 +1,6 @@
 """Orders of a viewer, and the plan of an order: its command, its effect, its precondition and its write.
 
-Source: serving.md 3.5.
+Source: docs/specifications/serving.md 3.5.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Confirmation of the removal of content.
 
-Source: removal.md 4.
+Source: docs/specifications/removal.md 4.
 """
 
 from collections.abc import Collection, Sequence

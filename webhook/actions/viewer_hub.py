@@ -3,7 +3,7 @@
 The connection is made for one action, and presents no client certificate: an API server prefers a certificate to a
 token, so ours would give the viewer our rights.
 
-Source: serving.md 3.5.
+Source: docs/specifications/serving.md 3.5.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

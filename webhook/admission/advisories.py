@@ -4,7 +4,7 @@ Admission would give the same warnings if the object were created now. Warnings 
 objects that an update removes or that a creation takes over. The loop keeps the warnings in the status
 (`scorer.rollout.status.advisories`).
 
-Source: placement-api.md 11.1.
+Source: docs/specifications/placement-api.md 11.1.
 """
 
 from itertools import islice

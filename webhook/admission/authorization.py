@@ -25,8 +25,8 @@ independent of placements, so no setting disables it.
 
 This module determines the rights to review. `webhook.kube.access.authorization` reviews them.
 
-Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides"; upgrade-runs.md 4.4
-    for windows.
+Source: docs/specifications/serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides";
+    docs/specifications/upgrade-runs.md 4.4 for windows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ forged, are not answered here (`webhook.endpoints.admission.authentication`). No
 object differs from the stored one by uid or resourceVersion. The reservation for a deletion that is not carried out
 expires soon.
 
-Source: nodepool-disruption.md 4, 10 and 13.
+Source: docs/specifications/nodepool-disruption.md 4, 10 and 13.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ change of the policy that creates a new snapshot, because the scheduler then eva
 Rollout settings lose no clusters. A cluster that is deleted or leaving does not count, since it is lost without the
 update, too.
 
-Source: scheduling.md 4, 14 to 16.
+Source: docs/specifications/scheduling.md 4, 14 to 16.
 """
 
 from collections.abc import Iterator

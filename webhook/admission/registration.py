@@ -6,7 +6,7 @@ open. A broken webhook must not affect the rest of the cluster. There are theref
 unless a guard rail for one or the enforcement of budgets is enabled. Exceptions are deletions of our own definitions,
 of members' namespaces and of the installation's namespace, and writes that may remove content from members.
 
-Source: serving.md 1.2, 1.3, 1.11; nodepool-disruption.md 13.
+Source: docs/specifications/serving.md 1.2, 1.3, 1.11; docs/specifications/nodepool-disruption.md 13.
 """
 
 import json

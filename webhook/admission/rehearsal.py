@@ -3,7 +3,7 @@
 The steps are those of an API server with both hooks: it drops unknown fields and nulls, sets the defaults of the
 schema, and calls the mutating hook, then the validating one. Its own rules for ``metadata`` apply, too.
 
-Source: serving.md 3.1; placement-api.md 2.8.
+Source: docs/specifications/serving.md 3.1; docs/specifications/placement-api.md 2.8.
 """
 
 from collections.abc import Iterator

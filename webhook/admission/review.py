@@ -2,7 +2,7 @@
 
 A body without a valid ``uid`` causes an HTTP error (`InvalidReviewError`). With a uid, every refusal is a review.
 
-Source: serving.md 1.4 to 1.8; Kubernetes ``admission.k8s.io/v1``.
+Source: docs/specifications/serving.md 1.4 to 1.8; Kubernetes ``admission.k8s.io/v1``.
 """
 
 import json

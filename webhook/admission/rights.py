@@ -2,7 +2,7 @@
 
 `webhook.admission.authorization` determines the rights that a write needs.
 
-Source: serving.md 3.4.
+Source: docs/specifications/serving.md 3.4.
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ server does not watch envelopes.
 Each distinct report is compared once before the clusters are planned. The clusters are compared within the time limit
 of live checks.
 
-Source: rollout.md 11.5; KubeFleet pkg/controllers/workapplier.
+Source: docs/specifications/rollout.md 11.5; KubeFleet pkg/controllers/workapplier.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

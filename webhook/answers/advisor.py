@@ -1,6 +1,6 @@
 """The engine over the current state of the hub, for the HTTP handlers: decisions, and views of members and placements.
 
-Source: serving.md 3.1 and 3.2.
+Source: docs/specifications/serving.md 3.1 and 3.2.
 """
 
 from collections.abc import Callable, Iterable, Sequence

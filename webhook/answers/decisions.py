@@ -3,7 +3,7 @@
 Answers are computed from one snapshot of the fleet at one instant. The instant advances in steps, so that a repeated
 question gets the same bytes within a step. It advances even if no member reports, so that answers show their silence.
 
-Source: serving.md 3.1 and 3.2.
+Source: docs/specifications/serving.md 3.1 and 3.2.
 """
 
 from collections.abc import Callable

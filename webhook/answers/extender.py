@@ -3,7 +3,7 @@
 The inputs about nodes, node pools, upgrade runs and aliases are updated on each change, so that a call reads only its
 candidates.
 
-Source: serving.md 2.
+Source: docs/specifications/serving.md 2.
 """
 
 import logging

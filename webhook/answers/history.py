@@ -6,7 +6,7 @@ last recorded decision, because the hub does not keep earlier ones. The time of 
 its newest binding. A member report triggers no computation: only the member's name is recorded, if a change matters to
 scheduling.
 
-Source: scheduling.md 22.
+Source: docs/specifications/scheduling.md 22.
 """
 
 from collections import OrderedDict

@@ -1,6 +1,7 @@
 """The answer of ``/v1/plan``: verdicts of admission on a proposal, and its effects.
 
-Source: docs/specifications/what-if.md 5; scheduling.md 22; placement-api.md 2.8.
+Source: docs/specifications/what-if.md 5; docs/specifications/scheduling.md 22; docs/specifications/placement-api.md
+2.8.
 """
 
 from typing import Annotated, Literal

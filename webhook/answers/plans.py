@@ -3,7 +3,7 @@
 A plan works on a copy of the state at one moment, which is cheap to take. Judging and planning run in a thread, one
 plan at a time, so that a large plan delays only other plans.
 
-Source: scheduling.md 22.
+Source: docs/specifications/scheduling.md 22.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Server and command line share all of it. They differ only in the source of the hub, a cache or files.
 
-Source: scheduling.md 22; placement-api.md 2.8.
+Source: docs/specifications/scheduling.md 22; docs/specifications/placement-api.md 2.8.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Objects of a proposal: as they would reach admission, and their names in answers.
 
-Source: scheduling.md 22; docs/specifications/what-if.md 7.
+Source: docs/specifications/scheduling.md 22; docs/specifications/what-if.md 7.
 """
 
 from collections.abc import Iterable, Sequence

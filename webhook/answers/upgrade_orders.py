@@ -5,7 +5,7 @@ caller's rights are reviewed first, and admission judges the change as one of th
 hooks. For the same reason, an order is recorded in the history here, with its caller. A refused order on a run is
 recorded as an Event of the run, like a refusal by the loop.
 
-Source: upgrade-runs.md 9, 10.2 and 12.
+Source: docs/specifications/upgrade-runs.md 9, 10.2 and 12.
 """
 
 import secrets

@@ -3,7 +3,7 @@
 The plan is that of the loop: the engine with an advanced clock, over the content of the cache. Back ends are not
 queried. Their last reports are used instead, and they are assumed to support the upgrade.
 
-Source: upgrade-runs.md 14.1 and 14.7.
+Source: docs/specifications/upgrade-runs.md 14.1 and 14.7.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ A report may arrive late, or be replayed by a client that has intercepted it. So
 and changes nothing once the attempt has ended. Within a phase, progress never decreases. During the upgrade, a report
 with an earlier heartbeat is refused. Times in the future are replaced by the time of arrival.
 
-Source: upgrade-runs.md 13.4.
+Source: docs/specifications/upgrade-runs.md 13.4.
 """
 
 from collections.abc import Callable

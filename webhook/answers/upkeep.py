@@ -1,6 +1,6 @@
 """The upkeep of member clusters, for display: versions, maintenance windows, and upgrades.
 
-Source: upgrade-runs.md 3.1, 3.4 and 11.
+Source: docs/specifications/upgrade-runs.md 3.1, 3.4 and 11.
 """
 
 from collections.abc import Callable, Iterator, Mapping

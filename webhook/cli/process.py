@@ -14,7 +14,7 @@ authority is in memory by the time a server listens.
 At its end, the process exits without freeing its objects one by one, which takes a fifth of the CPU time of a short
 command.
 
-Source: serving.md 1.14; serving.md 8, "CA key theft"; Linux ``fs/coredump.c``.
+Source: docs/specifications/serving.md 1.14; docs/specifications/serving.md 8, "CA key theft"; Linux ``fs/coredump.c``.
 """
 
 import atexit

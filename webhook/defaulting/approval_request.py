@@ -3,7 +3,7 @@
 A condition's reason is one word in CamelCase, and an API server refuses any other. Seed 004 approves with the reason
 ``tested as OK``. The hook moves such words to the message, and changes nothing else in the status.
 
-Source: placement-api.md 6 (F-18); seed 004.
+Source: docs/specifications/placement-api.md 6 (F-18); seed 004.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """Defaults of a NodePool: the disruption block, every budget's ``nodes``, and the lifetime of nodes.
 
-Source: nodepool-disruption.md 2.8 and 16.
+Source: docs/specifications/nodepool-disruption.md 2.8 and 16.
 """
 
 from typing import Any, Final

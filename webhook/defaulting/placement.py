@@ -4,8 +4,8 @@ These are the defaults that no schema can express, because they add whole blocks
 ``policy`` and ``strategy``, so that objects that reach us without an API server get complete blocks too.
 ``selectionScope``, ``statusReportingScope`` and the like (F-05, F-07) are left to the schema.
 
-Source: placement-api.md 6, X-18, X-20; KubeFleet pkg/utils/defaulter/clusterresourceplacement.go. Unlike there,
-    ResourcePlacements get them too, and an update never adds a policy in place of a stored one.
+Source: docs/specifications/placement-api.md 6, X-18, X-20; KubeFleet pkg/utils/defaulter/clusterresourceplacement.go.
+    Unlike there, ResourcePlacements get them too, and an update never adds a policy in place of a stored one.
 """
 
 from collections.abc import Callable

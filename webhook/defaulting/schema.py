@@ -3,7 +3,7 @@
 The API server adds these defaults before it calls any webhook. `scorer.api.crd.pruning` adds them to objects that do
 not pass through an API server.
 
-Source: placement-api.md 6 (D1).
+Source: docs/specifications/placement-api.md 6 (D1).
 """
 
 from dataclasses import replace

@@ -6,7 +6,7 @@ on another field, on the stored object, or on the request.
 A default that depends on the request is set once. An update that omits it gets the stored value, so that a client that
 applies the same manifest repeatedly does not conflict with admission.
 
-Source: upgrade-runs.md 4.2 and 4.3; serving.md 1.7.
+Source: docs/specifications/upgrade-runs.md 4.2 and 4.3; docs/specifications/serving.md 1.7.
 """
 
 import re

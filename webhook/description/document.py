@@ -1,6 +1,6 @@
 """Assembly of the OpenAPI document.
 
-Source: serving.md 3.1; OpenAPI 3.1.
+Source: docs/specifications/serving.md 3.1; OpenAPI 3.1.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 The format of the probes is that of the Kubernetes components, ``?verbose`` and ``?exclude=`` included.
 
-Source: serving.md 6.1 and 6.4.
+Source: docs/specifications/serving.md 6.1 and 6.4.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,6 +1,6 @@
 """Disruption budgets of the hub's node pools, now and on the calendar.
 
-Source: serving.md 3.1.
+Source: docs/specifications/serving.md 3.1.
 """
 
 import asyncio

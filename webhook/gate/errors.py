@@ -3,7 +3,7 @@
 Each message may be shown to the caller. `as_gate_errors`, which the service uses, wraps the errors of the Leases and of
 the store.
 
-Source: nodepool-disruption.md 14.3; serving.md 3.1 and 3.3.
+Source: docs/specifications/nodepool-disruption.md 14.3; docs/specifications/serving.md 3.1 and 3.3.
 """
 
 from collections.abc import Iterator

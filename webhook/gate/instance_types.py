@@ -1,6 +1,6 @@
 """Instance types and prices from a file of the operator.
 
-Source: nodepool-disruption.md 5.1.
+Source: docs/specifications/nodepool-disruption.md 5.1.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ A rollout takes two reservations: one of the placement, which counts against its
 made, renewed and released together. They are on two Leases, which no single write covers. The order of the writes
 ensures that after a crash in between the caller can still renew or release the rest, or that it expires.
 
-Source: serving.md 3.1.
+Source: docs/specifications/serving.md 3.1.
 """
 
 import secrets

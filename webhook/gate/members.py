@@ -7,7 +7,8 @@ updating.
 A member whose maintenance windows are closed is not disrupted, but active disruptions there continue. Upgrade runs
 check the windows themselves, and record what they wait for.
 
-Source: serving.md 3.1; rollout.md 7.3; staged-updates.md 6, 7; upgrade-runs.md 6.5.
+Source: docs/specifications/serving.md 3.1; docs/specifications/rollout.md 7.3; docs/specifications/staged-updates.md 6,
+7; docs/specifications/upgrade-runs.md 6.5.
 """
 
 from collections.abc import Callable, Collection, Iterable

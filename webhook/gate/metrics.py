@@ -3,7 +3,8 @@
 Pool names are label values here, unlike most names that users choose. Only operators create pools, so they control the
 number of series.
 
-Source: serving.md 6.1; nodepool-disruption.md 4 and 12; Karpenter ``pkg/controllers/disruption/metrics.go``.
+Source: docs/specifications/serving.md 6.1; docs/specifications/nodepool-disruption.md 4 and 12; Karpenter
+``pkg/controllers/disruption/metrics.go``.
 """
 
 import asyncio

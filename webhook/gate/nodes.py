@@ -8,7 +8,7 @@ PodDisruptionBudgets always come from the cache.
 
 Replicas agree on the active reservations as far as their clocks agree.
 
-Source: nodepool-disruption.md 14; serving.md 3.1.
+Source: docs/specifications/nodepool-disruption.md 14; docs/specifications/serving.md 3.1.
 """
 
 import asyncio

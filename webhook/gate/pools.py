@@ -5,7 +5,7 @@ of a node without other changes is ignored. An invalid budget counts as unusable
 PodDisruptionBudgets are watched only once a pool exists: most hubs have none, and some have many pods. Nodes and pods
 are cached trimmed. Claims are not, because a placement may select them.
 
-Source: nodepool-disruption.md 4.1, 5.3, 5.4 and 13.
+Source: docs/specifications/nodepool-disruption.md 4.1, 5.3, 5.4 and 13.
 """
 
 import asyncio

@@ -5,7 +5,7 @@ The resource version is the lock for all replicas.
 A change never relies on the cache: it reads the Lease itself. The watch, which covers only the namespace of the
 installation, serves questions.
 
-Source: serving.md 3.1.
+Source: docs/specifications/serving.md 3.1.
 """
 
 import asyncio

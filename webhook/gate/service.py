@@ -2,7 +2,7 @@
 
 Methods raise the errors of `webhook.gate.errors`, and `UnknownObjectError` for an object that does not exist.
 
-Source: nodepool-disruption.md 14; serving.md 3.1 and 3.3.
+Source: docs/specifications/nodepool-disruption.md 14; docs/specifications/serving.md 3.1 and 3.3.
 """
 
 from collections.abc import Sequence

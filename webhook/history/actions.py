@@ -3,7 +3,8 @@
 Objects do not have the author of a write. Only its admission review does, so the server that accepts the write records
 it. Each function compares two versions of an object, and does no more for the writes that are not actions.
 
-Source: upgrade-runs.md 9 and 10.2; staged-updates.md 6.2; removal.md 10.
+Source: docs/specifications/upgrade-runs.md 9 and 10.2; docs/specifications/staged-updates.md 6.2;
+docs/specifications/removal.md 10.
 """
 
 import hashlib

@@ -3,7 +3,7 @@
 Events of one object with the same reason within five minutes are deduplicated into one Event with a count. It keeps the
 note of the first one. The windows are aligned to the clock, so a successor process continues to count.
 
-Source: rollout.md 17; serving.md 6.3.
+Source: docs/specifications/rollout.md 17; docs/specifications/serving.md 6.3.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The metrics of an agent.
 
-Source: serving.md 6.1, by analogy.
+Source: docs/specifications/serving.md 6.1, by analogy.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ only a poll runs. Node disruption requires that the cluster is recorded as this 
 (`webhook.member.membership.registration`). An agent whose kubeconfig names the wrong cluster, or whose member has left,
 therefore disrupts no node. The hub itself is not needed.
 
-Source: nodepool-disruption.md 5.1.
+Source: docs/specifications/nodepool-disruption.md 5.1.
 """
 
 import asyncio

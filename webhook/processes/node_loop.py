@@ -1,6 +1,6 @@
 """The reconcile loop for only the nodes of a member. Imported once there are NodePools.
 
-Source: nodepool-disruption.md 5.1.
+Source: docs/specifications/nodepool-disruption.md 5.1.
 """
 
 import asyncio

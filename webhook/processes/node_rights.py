@@ -1,6 +1,6 @@
 """Rights of node disruption: to read and report in mode Advise, and to act only in mode Act.
 
-Source: serving.md 5.3; nodepool-disruption.md 5.1.
+Source: docs/specifications/serving.md 5.3; docs/specifications/nodepool-disruption.md 5.1.
 """
 
 from collections.abc import Iterable, Iterator

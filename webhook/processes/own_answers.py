@@ -4,7 +4,7 @@ Advisors, planners, gates and cache are those of `harbormaster serve`, so both g
 `webhook.processes.hub_reading` reads only the kinds that the question needs. Advisors are imported when a question
 needs them: a command has one question, and imports take most of its time.
 
-Source: serving.md 3.
+Source: docs/specifications/serving.md 3.
 """
 
 import asyncio

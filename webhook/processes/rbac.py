@@ -12,7 +12,8 @@ Discovery (``/api``, ``/apis``) is open to every authenticated user, by ``system
 
 Over 500 lines because it is one table: every right of every process, with its reason.
 
-Source: serving.md 3.4 and 5.3; rollout.md 17 to 21; Kubernetes, Using RBAC Authorization.
+Source: docs/specifications/serving.md 3.4 and 5.3; docs/specifications/rollout.md 17 to 21; Kubernetes, Using RBAC
+Authorization.
 """
 
 import re

@@ -7,7 +7,7 @@ controllers stop, and the process is a candidate again.
 If the work is shared, all that applies per shard: for each shard that a process holds, it runs separate controllers,
 which reconcile the keys of that shard.
 
-Source: serving.md 5.3, 6 and 7.
+Source: docs/specifications/serving.md 5.3, 6 and 7.
 """
 
 import asyncio

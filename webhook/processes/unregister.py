@@ -1,6 +1,6 @@
 """``harbormaster unregister``: removes the hooks from the API server, and counts the objects that users have created.
 
-Source: serving.md 5.1, hooks.
+Source: docs/specifications/serving.md 5.1, hooks.
 """
 
 from collections.abc import Iterator, Mapping

@@ -12,7 +12,7 @@ A dead worker is restarted with backoff. During the start, however, a worker tha
 because an error in the settings affects each. If the supervisor exits for any reason, the workers detect the end of
 file on a pipe, close the listeners and finish their requests.
 
-Source: serving.md 1.10 and 1.14.
+Source: docs/specifications/serving.md 1.10 and 1.14.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Bounded reads of files that an operator names: a wrong path may lead to a huge or endless file.
 
-Source: serving.md 8.
+Source: docs/specifications/serving.md 8.
 """
 
 import errno

@@ -1,6 +1,7 @@
 """Price lists in files, reloaded on changes. A file is CSV according to its name, otherwise YAML or JSON.
 
-Source: scheduling.md 18; nodepool-disruption.md 5.1; serving.md 8.
+Source: docs/specifications/scheduling.md 18; docs/specifications/nodepool-disruption.md 5.1;
+docs/specifications/serving.md 8.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 The HTTPS application has no middleware: admission is the hot path, and one signal handler sets the headers of every
 answer.
 
-Source: serving.md 0 (D1) and 3.3.
+Source: docs/specifications/serving.md 0 (D1) and 3.3.
 """
 
 import secrets

@@ -2,7 +2,7 @@
 
 Both are polled. While one is unreadable or invalid, its last valid version remains in use.
 
-Source: serving.md 3.4, 4.2 to 4.4, 4.6 and 6.4.
+Source: docs/specifications/serving.md 3.4, 4.2 to 4.4, 4.6 and 6.4.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ handshake above that is delayed, unless a vouched-for client is connected from t
 `UNAUTHENTICATED_PER_SECOND` messages. Every message that arrives is handled, but if there are too many, its client is
 throttled: nothing is read from it for a while.
 
-Source: serving.md 8, "Slow clients".
+Source: docs/specifications/serving.md 8, "Slow clients".
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Opens listeners, and runs a server until a signal stops it.
 
-Source: serving.md 1.10, 1.14, 4.2.
+Source: docs/specifications/serving.md 1.10, 1.14, 4.2.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The plain listener of a process that serves only its probes and metrics.
 
-Source: serving.md 6.1 and 6.4.
+Source: docs/specifications/serving.md 6.1 and 6.4.
 """
 
 import asyncio

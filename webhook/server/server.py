@@ -1,6 +1,6 @@
 """The server: listeners, housekeeping, and a shutdown that loses no request.
 
-Source: serving.md 1.10, 1.14, 4.2, 4.4, 6.4.
+Source: docs/specifications/serving.md 1.10, 1.14, 4.2, 4.4, 6.4.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ Both the server and ``harbormaster webhook-configuration`` read the file. The co
 server accepts all of them. To rotate, put a new secret in the first line, and remove the old one when the hub uses the
 new one.
 
-Source: serving.md 8, "Strangers at the hooks".
+Source: docs/specifications/serving.md 8, "Strangers at the hooks".
 """
 
 import re

@@ -5,7 +5,7 @@ every worker is healthy. The metrics of each worker are exposed with the label `
 They are not summed: a sum drops when a worker dies, and Prometheus treats a drop as a counter reset. Also, some gauges
 would need a sum, and others the minimum or the maximum.
 
-Source: serving.md 6.1 and 6.4.
+Source: docs/specifications/serving.md 6.1 and 6.4.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Health of the server, for the probes and for the handlers.
 
-Source: serving.md 1.14 and 6.4.
+Source: docs/specifications/serving.md 1.14 and 6.4.
 """
 
 import asyncio

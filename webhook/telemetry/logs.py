@@ -3,7 +3,7 @@
 Messages are constant texts. Values are in ``extra``. Values, messages of libraries and tracebacks are JSON-encoded in
 ASCII and truncated, so user input cannot break a line, control a terminal or flood the log.
 
-Source: serving.md 6.2.
+Source: docs/specifications/serving.md 6.2.
 """
 
 import json

@@ -3,7 +3,7 @@
 Objects that need action are counted by kind, never by name: the number of series does not depend on the number of
 objects. Names are in Events, notifications and the history.
 
-Source: serving.md 6.1 and 6.3.
+Source: docs/specifications/serving.md 6.1 and 6.3.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator

@@ -2,7 +2,7 @@
 
 All label sets here are fixed and start at 0. User input never becomes one of these labels.
 
-Source: serving.md 6.1.
+Source: docs/specifications/serving.md 6.1.
 """
 
 from bisect import bisect_left

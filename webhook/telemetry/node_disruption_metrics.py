@@ -1,6 +1,6 @@
 """Metrics of node disruption. Pool names are label values, as in `webhook.gate.metrics`.
 
-Source: serving.md 6.1; nodepool-disruption.md 12.
+Source: docs/specifications/serving.md 6.1; docs/specifications/nodepool-disruption.md 12.
 """
 
 from collections.abc import Mapping

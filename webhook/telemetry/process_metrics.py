@@ -3,7 +3,7 @@
 Metrics of servers and of the loop are in other modules, such as `webhook.telemetry.metrics`, because an agent has
 neither and must not load their dependencies.
 
-Source: serving.md 6.1.
+Source: docs/specifications/serving.md 6.1.
 """
 
 import platform

@@ -3,7 +3,7 @@
 Disabled unless a collector is configured. The library is optional (``requirements-otel.txt``) and imported only then.
 Callers check for a `Tracing` first, so that disabled tracing costs nothing else.
 
-Source: serving.md 6.3.
+Source: docs/specifications/serving.md 6.3.
 """
 
 import asyncio

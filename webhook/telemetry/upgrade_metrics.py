@@ -1,6 +1,6 @@
 """Metrics of upgrade runs. Users choose only the label value with the name of a run. Its series are removed with it.
 
-Source: upgrade-runs.md 15.
+Source: docs/specifications/upgrade-runs.md 15.
 """
 
 from collections.abc import Iterable, Mapping

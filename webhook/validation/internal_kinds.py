@@ -1,6 +1,6 @@
 """Rules on the kinds that only controllers and agents write: snapshots, bindings, Works, InternalMemberClusters.
 
-Source: placement-api.md 7.10 and 10.4.
+Source: docs/specifications/placement-api.md 7.10 and 10.4.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """Rules on MemberCluster.
 
-Source: placement-api.md 7.9 and 10.4; KubeFleet pkg/utils/validator/membercluster.go.
+Source: docs/specifications/placement-api.md 7.9 and 10.4; KubeFleet pkg/utils/validator/membercluster.go.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,7 +4,8 @@ The reference refuses some errors by schema and CEL, reports others in a conditi
 schedule only when it evaluates a budget. Here, admission refuses all of them. A pool that can never work, or that
 silently blocks all disruption, is therefore never stored (nodepool-disruption.md 2.1).
 
-Source: nodepool-disruption.md 1, 2, 4.6, 8 and 16; Karpenter ``pkg/apis/v1/nodepool_validation.go``.
+Source: docs/specifications/nodepool-disruption.md 1, 2, 4.6, 8 and 16; Karpenter
+``pkg/apis/v1/nodepool_validation.go``.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Rules on ``spec.disruption.budgets`` of a NodePool, and the warnings of suspicious budgets with their correction.
 
-Source: nodepool-disruption.md 2.1, 4.6 and 16; Karpenter ``pkg/apis/v1/nodepool_validation.go``.
+Source: docs/specifications/nodepool-disruption.md 2.1, 4.6 and 16; Karpenter ``pkg/apis/v1/nodepool_validation.go``.
 """
 
 from collections.abc import Iterator, Sequence

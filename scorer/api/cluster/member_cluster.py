@@ -1,6 +1,6 @@
 """MemberCluster and InternalMemberCluster: a member of the fleet, and the state that hub and agents exchange.
 
-Source: placement-api.md 3.11; KubeFleet ``apis/cluster``.
+Source: docs/specifications/placement-api.md 3.11; KubeFleet ``apis/cluster``.
 """
 
 from typing import Annotated, Literal

@@ -1,6 +1,6 @@
 """Desired state of a member's agent.
 
-Source: placement-api.md 3.11.
+Source: docs/specifications/placement-api.md 3.11.
 """
 
 from enum import StrEnum

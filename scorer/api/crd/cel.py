@@ -4,7 +4,8 @@ They are a second line of defense while the webhook is down. The same rules, wit
 ``webhook.validation``. A rule that compares with the old object is attached to the parent of its field, because the API
 server skips such a rule if either object lacks the field. Fields with a schema default are always present.
 
-Source: placement-api.md 7 (rules marked CEL) and 14; of the upgrade kinds: `scorer.api.crd.upgrade_cel`.
+Source: docs/specifications/placement-api.md 7 (rules marked CEL) and 14; of the upgrade kinds:
+`scorer.api.crd.upgrade_cel`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ mean "not given" in the models only; ``json_schema_extra={"default": …}`` over
 take as free text; `ALWAYS_WRITTEN` makes a field required here that readers can do without;
 * the docstring below a field of a model is its description, and `scorer.api.crd.descriptions` adds default and bounds.
 
-Source: placement-api.md 1, 6 and 14; upgrade-runs.md 3.
+Source: docs/specifications/placement-api.md 1, 6 and 14; docs/specifications/upgrade-runs.md 3.
 """
 
 from collections.abc import Mapping

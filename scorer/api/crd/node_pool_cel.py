@@ -1,6 +1,6 @@
 """CEL rules of NodePool, and the type of all CEL rules.
 
-Source: nodepool-disruption.md 2.3 to 2.7.
+Source: docs/specifications/nodepool-disruption.md 2.3 to 2.7.
 """
 
 from collections.abc import Mapping
@@ -100,5 +100,5 @@ NODE_POOL_RULES: Final[Mapping[str, tuple[CelRule, ...]]] = {
 }
 """Checks of the API server besides the schema: ``x-kubernetes-validations`` by field, where ``[]`` means the items.
 
-Source: nodepool-disruption.md 2.3 to 2.7.
+Source: docs/specifications/nodepool-disruption.md 2.3 to 2.7.
 """

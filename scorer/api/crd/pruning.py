@@ -3,7 +3,7 @@
 Each step returns the same document if it changes nothing. Otherwise it copies only along the path to the change. For
 kinds that are not ours, only the fields of ``metadata`` are known.
 
-Source: placement-api.md 2.8 and 6 (D1).
+Source: docs/specifications/placement-api.md 2.8 and 6 (D1).
 """
 
 import math

@@ -10,7 +10,7 @@ of the one in the request.
 
 The ids are those of `harbormaster rules`. The message states what a rule demands.
 
-Source: upgrade-runs.md 3, 3.5, 4.1 to 4.4 and 13.4.
+Source: docs/specifications/upgrade-runs.md 3, 3.5, 4.1 to 4.4 and 13.4.
 """
 
 from collections.abc import Mapping

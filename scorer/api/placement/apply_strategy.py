@@ -1,6 +1,6 @@
 """Apply strategy: the part of a placement that its Works carry to the agent of the member.
 
-Source: placement-api.md 3.1.
+Source: docs/specifications/placement-api.md 3.1.
 """
 
 from typing import Literal

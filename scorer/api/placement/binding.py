@@ -1,6 +1,6 @@
 """Bindings: one placement on one member cluster, and how far its rollout has got there.
 
-Source: placement-api.md 3.5.
+Source: docs/specifications/placement-api.md 3.5.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Envelopes: objects to place that must not take effect on the hub.
 
-Source: placement-api.md 3.9.
+Source: docs/specifications/placement-api.md 3.9.
 """
 
 from pydantic import Field

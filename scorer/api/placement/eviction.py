@@ -1,6 +1,6 @@
 """Evictions: one-time requests to remove a placement from a member cluster, and the budgets that limit them.
 
-Source: placement-api.md 3.10.
+Source: docs/specifications/placement-api.md 3.10.
 """
 
 from pydantic import Field

@@ -1,6 +1,6 @@
 """Overrides: changes to placed objects that differ by member cluster, and their numbered versions.
 
-Source: placement-api.md 3.8.
+Source: docs/specifications/placement-api.md 3.8.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """ClusterResourcePlacement and ResourcePlacement: what to place, where, and how to roll it out.
 
-Source: placement-api.md 3.1 and 3.2; KubeFleet ``apis/placement``.
+Source: docs/specifications/placement-api.md 3.1 and 3.2; KubeFleet ``apis/placement``.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """Snapshots of a placement: versions of its policy, with the scheduler's decisions, and of the selected objects.
 
-Source: placement-api.md 3.3 and 3.4; scheduling.md 1 and 17.
+Source: docs/specifications/placement-api.md 3.3 and 3.4; docs/specifications/scheduling.md 1 and 17.
 """
 
 from pydantic import Field

@@ -1,6 +1,6 @@
 """Staged updates: the strategy, the run that carries it out, and the approvals it waits for.
 
-Source: placement-api.md 3.7; staged-updates.md 1 and 2.
+Source: docs/specifications/placement-api.md 3.7; docs/specifications/staged-updates.md 1 and 2.
 """
 
 from enum import StrEnum

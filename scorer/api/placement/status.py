@@ -1,6 +1,6 @@
 """Status of a placement, cluster by cluster and object by object, and its copy that namespace owners may read.
 
-Source: placement-api.md 3.1 and 3.2.
+Source: docs/specifications/placement-api.md 3.1 and 3.2.
 """
 
 from typing import Literal

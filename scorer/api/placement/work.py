@@ -1,6 +1,6 @@
 """Work: objects on their way to one member cluster; AppliedWork: those of them that the agent has applied there.
 
-Source: placement-api.md 3.6.
+Source: docs/specifications/placement-api.md 3.6.
 """
 
 from pydantic import Field

@@ -1,6 +1,6 @@
 """Applying a JSON Patch (RFC 6902), as the mutating webhook returns and overrides contain it.
 
-Source: RFC 6902 and 6901; rollout.md 6.4.
+Source: RFC 6902 and 6901; docs/specifications/rollout.md 6.4.
 """
 
 import re

@@ -3,7 +3,7 @@
 Names, versions and times of day are plain strings here. Their patterns are only in the CRD, and admission checks them
 with readable messages.
 
-Source: upgrade-runs.md 2.2, 3, 3.2 and 12.
+Source: docs/specifications/upgrade-runs.md 2.2, 3, 3.2 and 12.
 """
 
 import re

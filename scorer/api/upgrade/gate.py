@@ -1,6 +1,6 @@
 """ClusterUpgradeGate: an approval or scheduled start that a run waits for. The run creates it when it gets there.
 
-Source: upgrade-runs.md 3.5, 4.4 and 8.6; seed 004 for the approval.
+Source: docs/specifications/upgrade-runs.md 3.5, 4.4 and 8.6; seed 004 for the approval.
 """
 
 from enum import StrEnum

@@ -3,7 +3,7 @@
 ``startDate`` has no default in the schema, because a schema has no clock. The day matters only as the anchor of an
 interval above 1. In that case, admission sets it.
 
-Source: upgrade-runs.md 4.3 and 11; intervals: 2.3.
+Source: docs/specifications/upgrade-runs.md 4.3 and 11; intervals: 2.3.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """The forecast of an upgrade run: when each member's turn comes, and how far a bad version would spread.
 
-Source: upgrade-runs.md 14.4 and 14.5.
+Source: docs/specifications/upgrade-runs.md 14.4 and 14.5.
 """
 
 from enum import StrEnum

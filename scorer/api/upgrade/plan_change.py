@@ -1,6 +1,6 @@
 """Hypothetical changes to a plan.
 
-Source: upgrade-runs.md 14.7.
+Source: docs/specifications/upgrade-runs.md 14.7.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias

@@ -2,7 +2,7 @@
 
 The meaning of an absent ``nodeImage`` depends on the channel, so the schema gives it no default.
 
-Source: upgrade-runs.md 4.3 and 12.
+Source: docs/specifications/upgrade-runs.md 4.3 and 12.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """ClusterUpgradeRequest: one upgrade attempt on one member, for an external upgrader, which writes the status.
 
-Source: upgrade-runs.md 4.4 and 13.4.
+Source: docs/specifications/upgrade-runs.md 4.4 and 13.4.
 """
 
 from enum import StrEnum

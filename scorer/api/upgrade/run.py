@@ -3,7 +3,7 @@
 ``spec`` and ``status`` hold everything needed to continue after a crash. The meaning of an absent
 ``upgrade.nodeImage`` depends on the type, so the schema gives it no default (upgrade-runs.md 4.2).
 
-Source: upgrade-runs.md 3.3, 3.4, 4.2, 9 and 10.4.
+Source: docs/specifications/upgrade-runs.md 3.3, 3.4, 4.2, 9 and 10.4.
 """
 
 from enum import StrEnum

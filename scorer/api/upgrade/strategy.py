@@ -5,7 +5,7 @@ its implicit group upgrades one member at a time, and a group that allows failur
 ``maxAllowedFailures``, but not if that is 0 (upgrade-runs.md 3.2 rule 5, 4.1). An absent limit is None in the model and
 remains absent in the store.
 
-Source: upgrade-runs.md 3.2 and 4.1.
+Source: docs/specifications/upgrade-runs.md 3.2 and 4.1.
 """
 
 from enum import StrEnum

@@ -3,7 +3,7 @@
 An absent list and an empty one differ: an absent list leaves the region unchecked, an empty one means that nothing is
 published there (upgrade-runs.md 3.6). Versions are plain strings. The CRD has the pattern.
 
-Source: upgrade-runs.md 3.6.
+Source: docs/specifications/upgrade-runs.md 3.6.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """Label selectors as Kubernetes defines them. `scorer.api.values.name_grammar` has the grammar of keys and values.
 
-Source: placement-api.md 2.1 and 2.6.
+Source: docs/specifications/placement-api.md 2.1 and 2.6.
 """
 
 from collections.abc import Mapping

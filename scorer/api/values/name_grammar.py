@@ -3,7 +3,7 @@
 Every object name becomes a segment of a URL path on an API server. Most kinds allow less. A few of Kubernetes' own
 allow any segment.
 
-Source: placement-api.md 2.1 and 2.6; Kubernetes apimachinery pkg/api/validation/path/name.go.
+Source: docs/specifications/placement-api.md 2.1 and 2.6; Kubernetes apimachinery pkg/api/validation/path/name.go.
 """
 
 import re

@@ -7,7 +7,7 @@ half rounds.
 Example: ``0.3`` and ``300m`` are equal, but their doubles, ``3 * 10**-1`` and ``300 * 10**-3``, differ in the last bit.
 A comparison of doubles would reject a cluster with exactly the required amount.
 
-Source: scheduling.md 7; Kubernetes apimachinery ``pkg/api/resource``.
+Source: docs/specifications/scheduling.md 7; Kubernetes apimachinery ``pkg/api/resource``.
 """
 
 import re
@@ -162,7 +162,7 @@ def _scale(unscaled: int, scale: int) -> float:
     ``0.3`` becomes ``3 * (1 / 10)``, which is 0.30000000000000004, where ``3 / 10`` is 0.3. With 0.1 and 0.5 as
     minimum and maximum and a weight of 5, that bit makes the score 3 instead of 2.
 
-    Source: scheduling.md 8, example E8.
+    Source: docs/specifications/scheduling.md 8, example E8.
     """
     try:
         return float(unscaled) * (10.0**scale if scale >= 0 else 1 / 10.0**-scale)

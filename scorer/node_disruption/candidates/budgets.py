@@ -1,6 +1,6 @@
 """Remaining disruption allowance of each NodePool's budgets in one pass.
 
-Source: nodepool-disruption.md 4 and 14.3.
+Source: docs/specifications/nodepool-disruption.md 4 and 14.3.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,8 @@
 The reference reports only the first failing check. The checks have the same order here, but all failing ones are
 reported, so that an operator sees every obstacle together.
 
-Source: nodepool-disruption.md 5.2 to 5.6, 6.1 and 6.2; Karpenter v1.15.0 ``pkg/controllers/disruption/types.go`` and
-``pkg/utils/disruption/disruption.go``.
+Source: docs/specifications/nodepool-disruption.md 5.2 to 5.6, 6.1 and 6.2; Karpenter v1.15.0
+``pkg/controllers/disruption/types.go`` and ``pkg/utils/disruption/disruption.go``.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -201,7 +201,7 @@ def consolidate_after(pool: NodePoolState) -> timedelta | None:
 def quiet_until(node: ClusterNode, pool: NodePoolState) -> datetime | None:
     """Return the end of a node's consolidateAfter. None: unlimited or unknown.
 
-    Source: nodepool-disruption.md 5.6.
+    Source: docs/specifications/nodepool-disruption.md 5.6.
     """
     delay, start = consolidate_after(pool), _quiet_since(node)
     if delay is None or start is None:
@@ -278,7 +278,7 @@ def occupancy_cost(pods: Iterable[Pod]) -> float:
     Finished pods and pods of DaemonSets do not count.
 
 
-    Source: nodepool-disruption.md 6.4.
+    Source: docs/specifications/nodepool-disruption.md 6.4.
     """
     running_pods = (pod for pod in pods if not pod.finished and pod.owner is not Owner.DAEMON_SET)
     return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in running_pods)

@@ -3,7 +3,7 @@
 Every field that `scorer.node_budgets.blockers.essential_pod` keeps for the gate is kept here as well, so that the gate
 and the planner can share cached pods.
 
-Source: nodepool-disruption.md 5.3 to 5.5, 6.1 and 9.
+Source: docs/specifications/nodepool-disruption.md 5.3 to 5.5, 6.1 and 9.
 """
 
 from collections.abc import Iterator, Sequence

@@ -57,7 +57,7 @@ def read_shapes(
 class _Preferences:
     """Preferences of a pod, in the order of their relaxation: the heaviest term first.
 
-    Source: nodepool-disruption.md 6.5; Karpenter v1.15.0
+    Source: docs/specifications/nodepool-disruption.md 6.5; Karpenter v1.15.0
     ``pkg/controllers/provisioning/scheduling/preferences.go``.
     """
 

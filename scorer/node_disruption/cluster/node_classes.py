@@ -3,7 +3,7 @@
 The provider's hash covers Go values and is not computed here. A change of a hashed field replaces the hash of the
 class, and claims without a hash are assumed to match today's class.
 
-Source: nodepool-disruption.md 3.6.
+Source: docs/specifications/nodepool-disruption.md 3.6.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """A pod as disruption planning sees it: the cost of its eviction, and where else it could run.
 
-Source: nodepool-disruption.md 5.5, 6.1 and 9.
+Source: docs/specifications/nodepool-disruption.md 5.5, 6.1 and 9.
 """
 
 from collections.abc import Mapping

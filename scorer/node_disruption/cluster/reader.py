@@ -4,7 +4,7 @@ Parsing is lenient: a field of the wrong type counts as absent, and oddities bec
 only if its document has changed, or if the node terms of volumes or the selected label keys have. Callers must not
 mutate documents.
 
-Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 9, 10 and 15.
+Source: docs/specifications/nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 9, 10 and 15.
 """
 
 import operator

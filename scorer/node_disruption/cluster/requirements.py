@@ -1,6 +1,7 @@
 """Requirements of a pool or a pod on node labels, merged by key.
 
-Source: nodepool-disruption.md 3.3 and 2.4; Karpenter ``pkg/scheduling/requirement.go`` and ``requirements.go``.
+Source: docs/specifications/nodepool-disruption.md 3.3 and 2.4; Karpenter ``pkg/scheduling/requirement.go`` and
+``requirements.go``.
 """
 
 import re

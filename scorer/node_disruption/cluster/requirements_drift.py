@@ -1,6 +1,6 @@
 """Drift of a claim from the requirements of its pool.
 
-Source: nodepool-disruption.md 3.3.
+Source: docs/specifications/nodepool-disruption.md 3.3.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Snapshot of a cluster: its nodes, NodeClaims, NodePools and pods at one instant, and their parsers.
 
-Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 10 and 15.
+Source: docs/specifications/nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 10 and 15.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 The algorithm of the reference's hash is not a stable interface, so this is a different hash with its own version.
 Claims that another controller has annotated are therefore never considered drifted (nodepool-disruption.md 3.2).
 
-Source: nodepool-disruption.md 3.1 and 3.2; Karpenter ``pkg/apis/v1/nodepool.go``, Hash.
+Source: docs/specifications/nodepool-disruption.md 3.1 and 3.2; Karpenter ``pkg/apis/v1/nodepool.go``, Hash.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Evictions during a drain: the PodDisruptionBudgets and annotations that block them.
 
-Source: nodepool-disruption.md 9.
+Source: docs/specifications/nodepool-disruption.md 9.
 """
 
 from collections import Counter

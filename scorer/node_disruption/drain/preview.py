@@ -4,7 +4,7 @@ It mirrors the drain of a disrupted node: it waits for pods with do-not-disrupt,
 ignores pods that tolerate the taint. The pods of all drained nodes are placed together on the remaining nodes, without
 creating a node. Held pods are placed as well, because they need a place later.
 
-Source: nodepool-disruption.md 5.4, 9 and 13.
+Source: docs/specifications/nodepool-disruption.md 5.4, 9 and 13.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -3,7 +3,7 @@
 The API server enforces PodDisruptionBudgets at each eviction, so all pods whose turn it is are tried. The budgets here
 only explain why pods remain.
 
-Source: nodepool-disruption.md 9; Karpenter v1.15.0 ``pkg/controllers/node/termination/terminator``.
+Source: docs/specifications/nodepool-disruption.md 9; Karpenter v1.15.0 ``pkg/controllers/node/termination/terminator``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

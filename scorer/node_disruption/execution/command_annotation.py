@@ -3,7 +3,7 @@
 The annotation is the only state of a command: a new leader resumes from it. It is written together with the taint in
 one update, so that every tainted node shows which command tainted it.
 
-Source: nodepool-disruption.md 5.1 and 7.1.
+Source: docs/specifications/nodepool-disruption.md 5.1 and 7.1.
 """
 
 import hashlib

@@ -7,7 +7,8 @@ if its timestamps are old.
 An invalid Lease with a holder also counts as held: two controllers that disrupt the same nodes would undo each other's
 work.
 
-Source: nodepool-disruption.md 5.1; Karpenter v1.15.0 ``pkg/operator/operator.go``; client-go ``tools/leaderelection``.
+Source: docs/specifications/nodepool-disruption.md 5.1; Karpenter v1.15.0 ``pkg/operator/operator.go``; client-go
+``tools/leaderelection``.
 """
 
 from collections.abc import Iterable, Mapping

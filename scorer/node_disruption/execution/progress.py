@@ -3,7 +3,7 @@
 No state is kept in memory: nodes and claims show the progress. Once a node is being drained or deleted, the command
 cannot be rolled back.
 
-Source: nodepool-disruption.md 7.1.
+Source: docs/specifications/nodepool-disruption.md 7.1.
 """
 
 from collections.abc import Collection, Mapping

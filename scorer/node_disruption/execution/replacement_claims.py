@@ -1,6 +1,6 @@
 """NodeClaims of new nodes, which a provisioner must launch before old nodes are deleted.
 
-Source: nodepool-disruption.md 6.3, 7.1 and 15; Karpenter v1.15.0
+Source: docs/specifications/nodepool-disruption.md 6.3, 7.1 and 15; Karpenter v1.15.0
 ``pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go``.
 """
 

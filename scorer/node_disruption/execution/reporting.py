@@ -2,7 +2,7 @@
 
 Messages of conditions contain no elapsed or remaining times, so that a pass with unchanged results writes nothing.
 
-Source: nodepool-disruption.md 5.4 and 12.
+Source: docs/specifications/nodepool-disruption.md 5.4 and 12.
 """
 
 from collections import Counter

@@ -3,7 +3,7 @@
 A node whose type is no longer offered has drifted and is disrupted. In a hand-written table, a missing type may be an
 oversight instead.
 
-Source: nodepool-disruption.md 3.4, 5.1, 6.2 and 6.3.
+Source: docs/specifications/nodepool-disruption.md 3.4, 5.1, 6.2 and 6.3.
 """
 
 import math
@@ -89,7 +89,7 @@ class InstanceType:
     def worst_launch_price(self, requirements: Mapping[str, Allowed]) -> float:
         """Return the highest price within the capacity type that would be launched, or infinity if none is available.
 
-        Source: nodepool-disruption.md 6.3.
+        Source: docs/specifications/nodepool-disruption.md 6.3.
         """
         offerings = tuple(self.matching_offerings(requirements))
         for capacity_type in CAPACITY_TYPES:

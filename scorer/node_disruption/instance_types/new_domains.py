@@ -2,8 +2,8 @@
 
 Spread constraints count these domains. A zone where a pool could create a node is a domain, even without nodes.
 
-Source: nodepool-disruption.md 6.5; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling/topology.go``
-(``buildDomainGroups``) and ``topologydomaingroup.go``.
+Source: docs/specifications/nodepool-disruption.md 6.5; Karpenter v1.15.0
+``pkg/controllers/provisioning/scheduling/topology.go`` (``buildDomainGroups``) and ``topologydomaingroup.go``.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,8 @@
 Instance type and zone of a new node are left open as long as possible. A pod narrows them by its requirements, by its
 spread over zones, or by its affinity to other pods.
 
-Source: nodepool-disruption.md 6.3 and 15; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling/nodeclaim.go``.
+Source: docs/specifications/nodepool-disruption.md 6.3 and 15; Karpenter v1.15.0
+``pkg/controllers/provisioning/scheduling/nodeclaim.go``.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

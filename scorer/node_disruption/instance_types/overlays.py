@@ -4,8 +4,8 @@ An overlay matches offerings by the labels of the pool and of the instance type,
 first matching overlay by weight sets the price of an offering. Of two overlays of the same weight that share an
 offering, only the one with the later name is applied. ``capacity`` is not simulated.
 
-Source: nodepool-disruption.md 6.2; Karpenter v1.15.0 ``pkg/controllers/nodeoverlay``, and AdjustedPrice in
-``pkg/cloudprovider/types.go``.
+Source: docs/specifications/nodepool-disruption.md 6.2; Karpenter v1.15.0 ``pkg/controllers/nodeoverlay``, and
+AdjustedPrice in ``pkg/cloudprovider/types.go``.
 """
 
 import re

@@ -5,7 +5,7 @@ A table is a list of rows. A row is either one offering, as in a price list (``n
 name form one type and must have equal resources and labels. One invalid row makes the table unusable, and every error
 is reported.
 
-Source: nodepool-disruption.md 5.1, 6.2 and 6.3.
+Source: docs/specifications/nodepool-disruption.md 5.1, 6.2 and 6.3.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """The policy ``Balanced``: the share of a pool's cost that a move saves must be at least half the share it disrupts.
 
-Source: nodepool-disruption.md 6.4; Karpenter v1.15.0 ``pkg/controllers/disruption/balanced.go``.
+Source: docs/specifications/nodepool-disruption.md 6.4; Karpenter v1.15.0 ``pkg/controllers/disruption/balanced.go``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

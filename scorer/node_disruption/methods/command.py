@@ -1,6 +1,6 @@
 """Commands: the nodes that a pass disrupts, and their replacements.
 
-Source: nodepool-disruption.md 5.1, 6.4, 7 and 12.
+Source: docs/specifications/nodepool-disruption.md 5.1, 6.4, 7 and 12.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,8 @@
 
 Single-node and multi-node consolidation share this module.
 
-Source: nodepool-disruption.md 6.3; Karpenter v1.15.0 ``pkg/controllers/disruption/consolidation.go``.
+Source: docs/specifications/nodepool-disruption.md 6.3; Karpenter v1.15.0
+``pkg/controllers/disruption/consolidation.go``.
 """
 
 import math

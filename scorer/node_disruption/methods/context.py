@@ -1,6 +1,6 @@
 """The context of one pass: candidates, budgets and relocations, shared by all methods.
 
-Source: nodepool-disruption.md 5.1 to 5.7.
+Source: docs/specifications/nodepool-disruption.md 5.1 to 5.7.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -108,7 +108,7 @@ class Survey:
     def not_underutilized(self, candidate: Candidate) -> Refusal | None:
         """Return why consolidation skips a node, or None.
 
-        Source: nodepool-disruption.md 5.3, 5.7 and 12.
+        Source: docs/specifications/nodepool-disruption.md 5.3, 5.7 and 12.
         """
         node, pool = candidate.node, candidate.pool
         assert pool is not None

@@ -7,8 +7,9 @@ and the results that only the provider can determine.
 Without known instance types, the shape of a new node is unknown. Pods that fit on no existing node are then assumed to
 fit on one new node of the same pool (nodepool-disruption.md 5.1).
 
-Source: nodepool-disruption.md 3.2 to 3.5 and 7; Karpenter v1.15.0 ``pkg/controllers/disruption/drift.go``,
-``pkg/controllers/nodeclaim/disruption/drift.go`` and ``pkg/scheduling/requirement.go``.
+Source: docs/specifications/nodepool-disruption.md 3.2 to 3.5 and 7; Karpenter v1.15.0
+``pkg/controllers/disruption/drift.go``, ``pkg/controllers/nodeclaim/disruption/drift.go`` and
+``pkg/scheduling/requirement.go``.
 """
 
 from collections.abc import Mapping

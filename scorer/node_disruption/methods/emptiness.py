@@ -1,6 +1,7 @@
 """Emptiness: nodes without reschedulable pods that have an eviction cost are deleted, all in one command.
 
-Source: nodepool-disruption.md 5.5 to 5.7 and 7; Karpenter v1.15.0 ``pkg/controllers/disruption/emptiness.go``.
+Source: docs/specifications/nodepool-disruption.md 5.5 to 5.7 and 7; Karpenter v1.15.0
+``pkg/controllers/disruption/emptiness.go``.
 """
 
 from collections.abc import Iterable

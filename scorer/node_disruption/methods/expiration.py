@@ -1,6 +1,6 @@
 """Expiration: an expired node is deleted regardless of budgets, unless the operator has enabled graceful expiration.
 
-Source: nodepool-disruption.md 10; Karpenter ``pkg/controllers/nodeclaim/expiration``.
+Source: docs/specifications/nodepool-disruption.md 10; Karpenter ``pkg/controllers/nodeclaim/expiration``.
 """
 
 from dataclasses import dataclass

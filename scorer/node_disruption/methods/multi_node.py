@@ -4,7 +4,8 @@ The nodes are sorted, and a binary search finds the longest prefix that can be r
 after a minute and uses the best result so far. Here the limit is a number of simulations, so that the result does not
 depend on the speed of the machine.
 
-Source: nodepool-disruption.md 6.3 and 7; Karpenter v1.15.0 ``pkg/controllers/disruption/multinodeconsolidation.go``.
+Source: docs/specifications/nodepool-disruption.md 6.3 and 7; Karpenter v1.15.0
+``pkg/controllers/disruption/multinodeconsolidation.go``.
 """
 
 import math

@@ -7,7 +7,8 @@ of an earlier pass. It reuses what is still valid, and returns the same decision
 that is the earlier decision itself until `DisruptionDecision.next_at`, unless budgets allow something else by then. A
 node whose pods are no longer protected is therefore found immediately, while the reference takes up to five minutes.
 
-Source: nodepool-disruption.md 5.1, 7, 10 and 12; Karpenter v1.15.0 ``pkg/controllers/disruption/controller.go``.
+Source: docs/specifications/nodepool-disruption.md 5.1, 7, 10 and 12; Karpenter v1.15.0
+``pkg/controllers/disruption/controller.go``.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

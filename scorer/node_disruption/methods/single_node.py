@@ -3,7 +3,7 @@
 The reference times out after three minutes, and the next pass starts with the pools that were not reached. Here the
 limit is a number of simulations, so that the result does not depend on the speed of the machine.
 
-Source: nodepool-disruption.md 6.2, 6.3 and 7; Karpenter v1.15.0
+Source: docs/specifications/nodepool-disruption.md 6.2, 6.3 and 7; Karpenter v1.15.0
 ``pkg/controllers/disruption/singlenodeconsolidation.go``.
 """
 

@@ -2,7 +2,7 @@
 
 Each node gets a replacement from the template of its pool, even if its pods fit on other nodes.
 
-Source: nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption/staticdrift.go``.
+Source: docs/specifications/nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption/staticdrift.go``.
 """
 
 from collections.abc import Mapping, Sequence

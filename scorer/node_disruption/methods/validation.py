@@ -1,6 +1,6 @@
 """Validation: whether an earlier command is still valid in the present cluster.
 
-Source: nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption/validation.go``.
+Source: docs/specifications/nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption/validation.go``.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 Preferences and scores are ignored: the stricter shapes of a pod represent its preferences. ``spec.nodeName`` is only
 the present location. As a requirement, it would tie a moved pod to its old node.
 
-Source: nodepool-disruption.md 6.3; Kubernetes v1.36 ``pkg/scheduler/framework/plugins``.
+Source: docs/specifications/nodepool-disruption.md 6.3; Kubernetes v1.36 ``pkg/scheduler/framework/plugins``.
 
 Planning evaluates the filter in thousands of states that differ in a few nodes. `FeasibilityIndex` caches their common
 part. `SimulatedCapacity` adds and removes nodes in place.

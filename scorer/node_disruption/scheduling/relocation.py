@@ -7,7 +7,8 @@ Pending pods are placed first and only once, and keep their places. New nodes fo
 differences.md). A node that will receive a pending pod, or one from a draining node, is nominated and is not a
 candidate.
 
-Source: nodepool-disruption.md 5.4, 5.6, 6.3 and 6.5; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go``.
+Source: docs/specifications/nodepool-disruption.md 5.4, 5.6, 6.3 and 6.5; Karpenter v1.15.0
+``pkg/controllers/disruption/helpers.go``.
 """
 
 import math

@@ -1,6 +1,7 @@
 """Placement of the pods of removed nodes: existing nodes first, then new ones.
 
-Source: nodepool-disruption.md 6.5 and 15; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling``.
+Source: docs/specifications/nodepool-disruption.md 6.5 and 15; Karpenter v1.15.0
+``pkg/controllers/provisioning/scheduling``.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -4,7 +4,8 @@ A domain consists of all nodes with the same value of a label. Counts by domain 
 incrementally.
 
 Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``: interpodaffinity, podtopologyspread. For plans:
-nodepool-disruption.md 6.5; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling/topologygroup.go``.
+docs/specifications/nodepool-disruption.md 6.5; Karpenter v1.15.0
+``pkg/controllers/provisioning/scheduling/topologygroup.go``.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 It does not know why a node is disrupted. It reports the created nodes and the removals to its caller.
 
-Source: nodepool-disruption.md 5.6, 7.1, 9, 10 and 15.
+Source: docs/specifications/nodepool-disruption.md 5.6, 7.1, 9, 10 and 15.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,7 +4,7 @@ Pods are evicted in four tiers, each after the previous one has terminated: pods
 daemons. The drain waits for protected pods, and for PodDisruptionBudgets to allow an eviction. The
 terminationGracePeriod bounds the drain: a pod is deleted as soon as the remaining time equals its grace period.
 
-Source: nodepool-disruption.md 9.
+Source: docs/specifications/nodepool-disruption.md 9.
 """
 
 from collections.abc import Iterable, Iterator

@@ -3,7 +3,7 @@
 Among the remaining options of a new node, the provider takes the cheapest offering of the first capacity type with any:
 reserved, spot, on-demand. Without known prices, it becomes a copy of an existing node of the pool.
 
-Source: nodepool-disruption.md 6.3 and 15.
+Source: docs/specifications/nodepool-disruption.md 6.3 and 15.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -3,7 +3,7 @@
 This is the quick form of a simulation, for admission. It ignores pods, PodDisruptionBudgets and prices, so its times
 are the earliest possible ones.
 
-Source: nodepool-disruption.md 3, 4, 10 and 13.
+Source: docs/specifications/nodepool-disruption.md 3, 4, 10 and 13.
 """
 
 from collections.abc import Iterable, Sequence

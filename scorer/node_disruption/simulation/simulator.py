@@ -5,7 +5,7 @@ force-deleted, a budget opens, or a node expires. At each of them the planner ru
 15 seconds its commands are validated, nodes are marked, and replacements launched. When those are ready, the nodes are
 drained.
 
-Source: nodepool-disruption.md 5.1, 5.6, 7, 7.1, 9 and 10.
+Source: docs/specifications/nodepool-disruption.md 5.1, 5.6, 7, 7.1, 9 and 10.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,7 +3,7 @@
 A node is replaced as soon as its removal starts. Surplus nodes are deleted regardless of budgets and do-not-disrupt,
 which only affect the order.
 
-Source: nodepool-disruption.md 2.7 and 7; Karpenter v1.15.0 ``pkg/controllers/static``.
+Source: docs/specifications/nodepool-disruption.md 2.7 and 7; Karpenter v1.15.0 ``pkg/controllers/static``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

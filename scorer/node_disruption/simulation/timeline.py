@@ -2,7 +2,7 @@
 
 All values are immutable and sorted by time. A longer simulation of the same cluster only appends values.
 
-Source: nodepool-disruption.md 5 to 10.
+Source: docs/specifications/nodepool-disruption.md 5 to 10.
 """
 
 import re

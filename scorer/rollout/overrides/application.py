@@ -4,7 +4,7 @@ If a path, a variable or a snapshot does not exist, nothing is placed until the 
 placed half overridden. Two differences from the reference: once an override has deleted an object, later overrides do
 not apply to it. A patch cannot turn an object into another one, even if it bypassed admission.
 
-Source: rollout.md 6.4; KubeFleet pkg/controllers/workgenerator/override.go.
+Source: docs/specifications/rollout.md 6.4; KubeFleet pkg/controllers/workgenerator/override.go.
 """
 
 import re

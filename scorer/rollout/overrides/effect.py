@@ -3,7 +3,7 @@
 Admission, ``lint``, ``plan`` and the loop share this judgment. They differ only in how they read the hub. An unknown
 part of the hub is None, and the findings that depend on it are omitted.
 
-Source: placement-api.md 10.3; rollout.md 6.2 and 6.3.
+Source: docs/specifications/placement-api.md 10.3; docs/specifications/rollout.md 6.2 and 6.3.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

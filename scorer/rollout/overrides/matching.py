@@ -4,7 +4,7 @@ An override whose rules cannot be read counts as matching every cluster: the bin
 reports why it cannot be applied, where a user will see it. Ignoring it would place the objects unchanged, without a
 warning.
 
-Source: rollout.md 6.2 and 6.3; KubeFleet pkg/utils/overrider.
+Source: docs/specifications/rollout.md 6.2 and 6.3; KubeFleet pkg/utils/overrider.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

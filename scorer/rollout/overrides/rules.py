@@ -1,6 +1,6 @@
 """The rules of an override snapshot, and the member clusters that they match.
 
-Source: rollout.md 6.3; KubeFleet pkg/utils/overrider, IsClusterMatched.
+Source: docs/specifications/rollout.md 6.3; KubeFleet pkg/utils/overrider, IsClusterMatched.
 """
 
 from collections.abc import Mapping

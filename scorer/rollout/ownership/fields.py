@@ -13,7 +13,7 @@ The member's address is not drift, and a merge keeps it.
 The author names further fields in the annotation ``harbormaster.dev/ignore-fields``: see
 `scorer.rollout.ownership.ignored_fields`.
 
-Source: rollout.md 2.6 and 2.10.
+Source: docs/specifications/rollout.md 2.6 and 2.10.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ After that the agent neither writes nor compares the fields.
 An item of a list is named by its position in the manifest. If the items have distinct ports or names, the item with the
 same one on the member is meant.
 
-Source: rollout.md 2.10; RFC 6901.
+Source: docs/specifications/rollout.md 2.10; RFC 6901.
 """
 
 from collections.abc import Iterator, Mapping

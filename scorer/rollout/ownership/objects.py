@@ -7,7 +7,7 @@ resources are selected: nothing recreates a Secret of External Secrets on a memb
 Example: CronJob ``backup`` creates Job ``backup-29401``. Only the CronJob is placed. The member's own CronJob
 controller creates the Jobs there. With the hub's Jobs, each would run twice.
 
-Source: rollout.md 2.5; KubeFleet pkg/utils/common.go, ShouldPropagateObj.
+Source: docs/specifications/rollout.md 2.5; KubeFleet pkg/utils/common.go, ShouldPropagateObj.
 """
 
 import re

@@ -10,7 +10,7 @@ In the same way, the loop marks bindings and Works for removal before it deletes
 (`scorer.rollout.removal.marks`). A binding that is being deleted without that mark was deleted by another client. Its
 Works remain, and the scheduler recreates it.
 
-Source: rollout.md 18 and 20. KubeFleet has the field without an implementation.
+Source: docs/specifications/rollout.md 18 and 20. KubeFleet has the field without an implementation.
 """
 
 from collections.abc import Iterable, Mapping

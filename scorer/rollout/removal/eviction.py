@@ -6,8 +6,8 @@ regardless of the present placement, and even if the scheduler has picked the cl
 exists, the controller decides again. A crash therefore neither leaves an executed eviction without a result, nor costs
 the placement a second binding.
 
-Source: rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplacementeviction, which decides again after
-a crash, and then finds no binding, or a new one.
+Source: docs/specifications/rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplacementeviction, which
+decides again after a crash, and then finds no binding, or a new one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -21,7 +21,8 @@ its Works.
 Example: ``kubectl delete namespace`` on the hub deletes the Works of a member. None of them has a mark, so the agent
 removes nothing, and the loop recreates the Works.
 
-Source: rollout.md 10 and 20. The reference removes the content of a Work whenever the Work is deleted.
+Source: docs/specifications/rollout.md 10 and 20. The reference removes the content of a Work whenever the Work is
+deleted.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """The part of a hub object that is placed: the object without the fields that belong to the hub alone.
 
-Source: rollout.md 2.6 and 2.7; KubeFleet pkg/controllers/placement/resource_selector.go.
+Source: docs/specifications/rollout.md 2.6 and 2.7; KubeFleet pkg/controllers/placement/resource_selector.go.
 """
 
 from scorer.api.kinds import split_api_version

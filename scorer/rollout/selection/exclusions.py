@@ -7,7 +7,8 @@ that they own. If it had the agent's namespace, it would delete the agent. So th
 selected nor unwrapped on the hub, nor applied or removed on a member, regardless of the user or hub that requests it.
 They are recognized by group, kind and name alone: nothing else in a manifest can be trusted.
 
-Source: placement-api.md 2.1, X-01, X-02; rollout.md 2.3 and 2.4; KubeFleet pkg/utils/apiresources.go.
+Source: docs/specifications/placement-api.md 2.1, X-01, X-02; docs/specifications/rollout.md 2.3 and 2.4; KubeFleet
+pkg/utils/apiresources.go.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Selection of objects: which objects of the hub a placement places, and their order in a snapshot.
 
-Source: rollout.md 2; KubeFleet pkg/controllers/placement/resource_selector.go. Unlike there, reserved namespaces are
-refused in every mode, a term with neither name nor labels skips them, and any served version of a kind is found.
+Source: docs/specifications/rollout.md 2; KubeFleet pkg/controllers/placement/resource_selector.go. Unlike there,
+reserved namespaces are refused in every mode, a term with neither name nor labels skips them, and any served version of
+a kind is found.
 """
 
 from collections import defaultdict

@@ -1,6 +1,6 @@
 """Snapshot groups: the resource snapshots of one index, a master with its shards, and which group is in force.
 
-Source: rollout.md 3.
+Source: docs/specifications/rollout.md 3.
 """
 
 from collections import defaultdict

@@ -8,8 +8,8 @@ The snapshots of a deleted override lose the label. They remain as long as a bin
 old snapshots of an existing one. They have no owner reference, because the garbage collector would delete them with the
 override, and in a foreground deletion even before it.
 
-Source: rollout.md 6.1; KubeFleet pkg/controllers/overrider, which removes the label first, and deletes the snapshots
-with their override.
+Source: docs/specifications/rollout.md 6.1; KubeFleet pkg/controllers/overrider, which removes the label first, and
+deletes the snapshots with their override.
 """
 
 from base64 import b64encode

@@ -1,6 +1,7 @@
 """Snapshots of a placement's policy: one index per policy, ignoring ``numberOfClusters``.
 
-Source: rollout.md 4; scheduling.md 1; KubeFleet pkg/controllers/placement/controller.go.
+Source: docs/specifications/rollout.md 4; docs/specifications/scheduling.md 1; KubeFleet
+pkg/controllers/placement/controller.go.
 """
 
 from base64 import b64encode

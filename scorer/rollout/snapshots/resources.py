@@ -3,7 +3,7 @@
 A snapshot group is the master of one index with its shards. The process may end after any single write: the next plan
 continues from the stored state.
 
-Source: rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
+Source: docs/specifications/rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
 """
 
 import dataclasses

@@ -4,7 +4,7 @@ GitOps tools drop the warnings of responses. The condition exists only while the
 line for each: the id of the rule, the field and the text. Users remove advisories with the annotation
 ``harbormaster.dev/acknowledge``.
 
-Source: placement-api.md 11.1.
+Source: docs/specifications/placement-api.md 11.1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

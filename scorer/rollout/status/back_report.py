@@ -2,7 +2,7 @@
 
 It is copied only if the placement picks exactly one cluster. Otherwise, members could report different statuses.
 
-Source: rollout.md 18; KubeFleet pkg/controllers/statusbackreporter.
+Source: docs/specifications/rollout.md 18; KubeFleet pkg/controllers/statusbackreporter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

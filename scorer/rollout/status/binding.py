@@ -1,8 +1,8 @@
 """The status of a binding, made from its Works.
 
-Source: rollout.md 5.3 and 15; KubeFleet pkg/controllers/workgenerator. Unlike there, a condition keeps its
-``lastTransitionTime`` from pass to pass while status and generation are unchanged, so that the wait for untrackable
-objects ends. All three lists are sorted.
+Source: docs/specifications/rollout.md 5.3 and 15; KubeFleet pkg/controllers/workgenerator. Unlike there, a condition
+keeps its ``lastTransitionTime`` from pass to pass while status and generation are unchanged, so that the wait for
+untrackable objects ends. All three lists are sorted.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The copy of a placement's status in the namespace that it places, for users without rights to cluster-scoped objects.
 
-Source: rollout.md 16.6; KubeFleet pkg/controllers/placement, ClusterResourcePlacementStatus.
+Source: docs/specifications/rollout.md 16.6; KubeFleet pkg/controllers/placement, ClusterResourcePlacementStatus.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,7 +3,8 @@
 A second call with the stored result changes nothing: a condition keeps its transition time while its status is the
 same.
 
-Source: rollout.md 16 and 17; scheduling.md 17; KubeFleet pkg/controllers/placement/placement_status.go.
+Source: docs/specifications/rollout.md 16 and 17; docs/specifications/scheduling.md 17; KubeFleet
+pkg/controllers/placement/placement_status.go.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ rollout would stop.
 
 A promise is a reservation of a placement on a cluster. It counts in the plan as if it had been carried out.
 
-Source: rollout.md 7; serving.md 3.1.
+Source: docs/specifications/rollout.md 7; docs/specifications/serving.md 3.1.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence

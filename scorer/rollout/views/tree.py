@@ -4,7 +4,7 @@ Made from documents alone, so that every reader of the same documents gets the s
 ``harbormaster tree -o json``. The words for states are those of `webhook.answers.views`, but here they come from
 bindings and Works, which the page does not read and which are ahead of the placement's status.
 
-Source: rollout.md 5.3, 9.2, 12, 13, 15, 16.
+Source: docs/specifications/rollout.md 5.3, 9.2, 12, 13, 15, 16.
 """
 
 import re

@@ -3,7 +3,7 @@
 A few kinds report it in their status, and some are available as soon as they exist. All other kinds are not trackable:
 the rollout waits for a fixed time instead (rollout.md 7.4).
 
-Source: rollout.md 12; KubeFleet pkg/controllers/workapplier/availability_tracker.go.
+Source: docs/specifications/rollout.md 12; KubeFleet pkg/controllers/workapplier/availability_tracker.go.
 """
 
 from collections.abc import Callable, Mapping

@@ -4,7 +4,7 @@ One Work per snapshot of the group and one per envelope, under names derived fro
 result plans nothing.
 A Work that a user edits by hand is rewritten, unlike in the reference, which compares labels and hashes only.
 
-Source: rollout.md 9; KubeFleet pkg/controllers/workgenerator.
+Source: docs/specifications/rollout.md 9; KubeFleet pkg/controllers/workgenerator.
 """
 
 from collections import defaultdict

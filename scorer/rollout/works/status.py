@@ -1,6 +1,6 @@
 """The status of a Work, made from the results of its manifests.
 
-Source: rollout.md 11, 13 and 14; KubeFleet pkg/controllers/workapplier/status.go.
+Source: docs/specifications/rollout.md 11, 13 and 14; KubeFleet pkg/controllers/workapplier/status.go.
 """
 
 from collections import Counter

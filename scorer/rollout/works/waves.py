@@ -3,7 +3,7 @@
 The order within a wave is arbitrary. A wave starts when the previous one has finished, even if parts of it failed. Only
 built-in kinds have a wave of their own. All other kinds come last.
 
-Source: rollout.md 11.4; KubeFleet pkg/controllers/workapplier/waves.go.
+Source: docs/specifications/rollout.md 11.4; KubeFleet pkg/controllers/workapplier/waves.go.
 """
 
 from collections.abc import Iterable, Mapping

@@ -4,7 +4,7 @@ The condition ``Analyzed`` of the approval request is True while its check is me
 when, so that a new leader continues the count. A sample that misses the threshold, a failed query, or a changed check
 restarts the count. Periods of different checks must not be added.
 
-Source: staged-updates.md 6.2.
+Source: docs/specifications/staged-updates.md 6.2.
 """
 
 import math

@@ -3,7 +3,7 @@
 An approval is final once the run has set the condition that accepts it. An approval from before the run needs it does
 not count. Such a request is deleted and created again.
 
-Source: staged-updates.md 6.2; placement-api.md 13, item 9.
+Source: docs/specifications/staged-updates.md 6.2; docs/specifications/placement-api.md 13, item 9.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """One cluster of a stage: whether it has the desired content, and whether the update has succeeded there.
 
-Source: staged-updates.md 6.3.
+Source: docs/specifications/staged-updates.md 6.3.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The deletion stage: the placement is removed from clusters that are no longer selected.
 
-Source: staged-updates.md 6.5.
+Source: docs/specifications/staged-updates.md 6.5.
 """
 
 from scorer.api.conditions import FALSE, TRUE

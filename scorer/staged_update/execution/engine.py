@@ -3,7 +3,7 @@
 Values in, values out: given a run and the state of the hub, `advance` returns the writes in their order, and when to
 requeue. It may be called at any time and from any state, even after a crash between any two of those writes.
 
-Source: staged-updates.md 4 to 9; 7 for stopping; KubeFleet pkg/controllers/updaterun/stop.go.
+Source: docs/specifications/staged-updates.md 4 to 9; 7 for stopping; KubeFleet pkg/controllers/updaterun/stop.go.
 """
 
 from collections.abc import Iterator

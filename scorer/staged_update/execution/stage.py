@@ -4,7 +4,7 @@ A cluster occupies a slot from its start until its success. A cluster that must 
 ``sortingLabelKey`` defines an order, it keeps its place and occupies a slot, because the clusters after it must come
 later.
 
-Source: staged-updates.md 6; KubeFleet pkg/controllers/updaterun/execution.go.
+Source: docs/specifications/staged-updates.md 6; KubeFleet pkg/controllers/updaterun/execution.go.
 """
 
 from collections.abc import Iterator, Sequence

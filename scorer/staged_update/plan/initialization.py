@@ -1,6 +1,6 @@
 """The first pass of a run: all inputs are read and checked once, and stored in the status as its plan.
 
-Source: staged-updates.md 4; KubeFleet pkg/controllers/updaterun/initialization.go.
+Source: docs/specifications/staged-updates.md 4; KubeFleet pkg/controllers/updaterun/initialization.go.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Clusters of each stage, their order, and the concurrency of the stage.
 
-Source: staged-updates.md 3; KubeFleet pkg/controllers/updaterun/initialization.go. Unlike there, clusters are processed
-by name, so that the reported error is deterministic.
+Source: docs/specifications/staged-updates.md 3; KubeFleet pkg/controllers/updaterun/initialization.go. Unlike there,
+clusters are processed by name, so that the reported error is deterministic.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Clusters that a run updates or removes the placement from, according to the scheduling decision.
 
-Source: staged-updates.md 4.1 to 4.3 and 5.
+Source: docs/specifications/staged-updates.md 4.1 to 4.3 and 5.
 """
 
 from collections.abc import Set

@@ -1,6 +1,6 @@
 """Validation before every later pass: the hub still matches the plan, and the record is one that a run can write.
 
-Source: staged-updates.md 5; KubeFleet pkg/controllers/updaterun/validation.go.
+Source: docs/specifications/staged-updates.md 5; KubeFleet pkg/controllers/updaterun/validation.go.
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ run. Afterwards only durations are assumed: each cluster takes the given time, a
 cluster that may not be changed now is changed when its hold ends. The run can therefore only take longer, unless it is
 changed.
 
-Source: staged-updates.md 4 to 6.
+Source: docs/specifications/staged-updates.md 4 to 6.
 """
 
 import heapq

@@ -2,7 +2,7 @@
 
 The forecast assumes approvals. These passes assume nothing: only an approval that the run accepts lets it continue.
 
-Source: staged-updates.md 6 and 11.
+Source: docs/specifications/staged-updates.md 6 and 11.
 """
 
 from collections.abc import Iterable, Mapping

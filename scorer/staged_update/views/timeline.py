@@ -2,7 +2,7 @@
 
 Parsing of the run's record is lenient, so that a run can be shown even if it has barely started.
 
-Source: staged-updates.md 2, 6 and 8.
+Source: docs/specifications/staged-updates.md 2, 6 and 8.
 """
 
 from datetime import datetime, timedelta

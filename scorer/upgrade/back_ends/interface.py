@@ -2,7 +2,7 @@
 
 No I/O: the controller that executes the actions of a run makes the calls.
 
-Source: upgrade-runs.md 13.1.
+Source: docs/specifications/upgrade-runs.md 13.1.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Both have the same shape. The annotation is for back ends that cannot be queried. The latest report wins, and the
 request wins over an annotation without a time.
 
-Source: upgrade-runs.md 3.1, 13.1 and 13.4.
+Source: docs/specifications/upgrade-runs.md 3.1, 13.1 and 13.4.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """ClusterUpgradeRequests: one attempt on one member as an object, and the observation in its status.
 
-Source: upgrade-runs.md 13.4.
+Source: docs/specifications/upgrade-runs.md 13.4.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,7 +3,7 @@
 Versions and images are never downgraded. If the topology already has a later version than the target, outdated workers
 are upgraded to the version of the topology, as Cluster API requires.
 
-Source: upgrade-runs.md 6.1 and 13.3.
+Source: docs/specifications/upgrade-runs.md 6.1 and 13.3.
 """
 
 from collections.abc import Callable

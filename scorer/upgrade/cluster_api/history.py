@@ -4,7 +4,8 @@ A condition of Cluster API records when its *status* changed, not when its reaso
 ``TopologyReconciled`` is False all the time, and a transient error changes only the reason. Therefore each poll records
 when it first saw the error. A restarted process counts from zero.
 
-Source: upgrade-runs.md 13.3; Cluster API v1.13, internal/controllers/topology/cluster/conditions.go.
+Source: docs/specifications/upgrade-runs.md 13.3; Cluster API v1.13,
+internal/controllers/topology/cluster/conditions.go.
 """
 
 from dataclasses import dataclass

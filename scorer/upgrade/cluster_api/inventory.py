@@ -1,6 +1,6 @@
 """Inventory of a Cluster of Cluster API.
 
-Source: upgrade-runs.md 13.1 and 13.3.
+Source: docs/specifications/upgrade-runs.md 13.1 and 13.3.
 """
 
 from collections.abc import Iterator

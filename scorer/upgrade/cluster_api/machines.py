@@ -4,7 +4,8 @@ The counts in a status are valid only if its controller has observed the spec. I
 machines, the lowest one wins: ``upToDateReplicas`` aggregates a condition of each machine, which lags behind the
 change. The older ``updatedReplicas`` counts the machines made from the new template.
 
-Source: upgrade-runs.md 13.3; Cluster API v1.13, internal/controllers/machinedeployment and machinepool.
+Source: docs/specifications/upgrade-runs.md 13.3; Cluster API v1.13, internal/controllers/machinedeployment and
+machinepool.
 """
 
 from collections.abc import Mapping

@@ -9,8 +9,8 @@ Cluster API reports little about MachinePools. They have no conditions of the ne
 themselves are checked in that case. ``TopologyReconciled`` compares the versions of their nodes, but only the provider
 knows their images.
 
-Source: upgrade-runs.md 13.3; Cluster API v1.13, internal/controllers/cluster/cluster_controller_status.go and
-internal/topology/check/upgrade.go.
+Source: docs/specifications/upgrade-runs.md 13.3; Cluster API v1.13,
+internal/controllers/cluster/cluster_controller_status.go and internal/topology/check/upgrade.go.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,7 +2,7 @@
 
 Two shapes are read: that of ``v1beta2``, and that of ``v1beta1`` with its older conditions.
 
-Source: upgrade-runs.md 13.3; Cluster API v1.13, api/core/v1beta2.
+Source: docs/specifications/upgrade-runs.md 13.3; Cluster API v1.13, api/core/v1beta2.
 """
 
 from collections.abc import Mapping, Sequence

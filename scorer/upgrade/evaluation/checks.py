@@ -3,7 +3,7 @@
 The checks are ordered, and the first that decides wins. They have no side effects, so that a forecast, the readiness of
 a gate and the preflight report match the run exactly.
 
-Source: upgrade-runs.md 6.1 to 6.5.
+Source: docs/specifications/upgrade-runs.md 6.1 to 6.5.
 """
 
 from collections.abc import Callable, Iterator

@@ -4,7 +4,7 @@ A command is an event, but an object only stores state. The record therefore con
 A first start is ``state: Run`` without a start time. A restart is a new token. Skip targets are counted, and only
 targets beyond the count are new.
 
-Source: upgrade-runs.md 9, 9.2, 10.1 and 10.2.
+Source: docs/specifications/upgrade-runs.md 9, 9.2, 10.1 and 10.2.
 """
 
 from collections.abc import Callable

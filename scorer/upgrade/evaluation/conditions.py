@@ -1,6 +1,6 @@
 """The conditions of a run.
 
-Source: upgrade-runs.md 15.
+Source: docs/specifications/upgrade-runs.md 15.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """The context of one evaluation: the run, its record, the facts, and the actions and Events so far.
 
-Source: upgrade-runs.md 7.4.
+Source: docs/specifications/upgrade-runs.md 7.4.
 """
 
 from dataclasses import dataclass, field

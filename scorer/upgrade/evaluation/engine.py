@@ -11,7 +11,7 @@ Order within one instant:
 3. timeouts
 4. starts, with every state that follows
 
-Source: upgrade-runs.md 5 to 10.
+Source: docs/specifications/upgrade-runs.md 5 to 10.
 """
 
 from dataclasses import replace

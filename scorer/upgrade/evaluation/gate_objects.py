@@ -1,6 +1,6 @@
 """Gate objects: their state, the acknowledgment of an approval, and the readiness of the members behind the gate.
 
-Source: upgrade-runs.md 3.5 and 8.6.
+Source: docs/specifications/upgrade-runs.md 3.5 and 8.6.
 """
 
 from typing import Final

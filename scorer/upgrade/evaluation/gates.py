@@ -3,7 +3,7 @@
 A gate gets its object when the run reaches it. The name of the object is derived from its position, so that a crash
 cannot create two.
 
-Source: upgrade-runs.md 3.5 and 8.6.
+Source: docs/specifications/upgrade-runs.md 3.5 and 8.6.
 """
 
 from collections.abc import Iterator

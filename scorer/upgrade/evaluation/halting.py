@@ -1,6 +1,6 @@
 """Halting of a run: no further operation is started, and operations in flight are finished.
 
-Source: upgrade-runs.md 8.4, 8.5 and 9.1.
+Source: docs/specifications/upgrade-runs.md 8.4, 8.5 and 9.1.
 """
 
 from scorer.api.upgrade.fields import UpgradeState

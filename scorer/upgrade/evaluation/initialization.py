@@ -4,7 +4,7 @@ Until the run starts, every evaluation builds the record again, and keeps progre
 unchanged. The start fixes the list of members. Members that leave the fleet afterwards are skipped, and members that
 join are reported by the condition MembershipDrifted.
 
-Source: upgrade-runs.md 5 and 10.5.
+Source: docs/specifications/upgrade-runs.md 5 and 10.5.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set

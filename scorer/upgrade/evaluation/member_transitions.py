@@ -1,6 +1,6 @@
 """Transitions of a member from one state to another, with the Events for them.
 
-Source: upgrade-runs.md 8.1 and 15.
+Source: docs/specifications/upgrade-runs.md 8.1 and 15.
 """
 
 from datetime import datetime

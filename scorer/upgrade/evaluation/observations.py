@@ -2,7 +2,7 @@
 
 A success is final only after verification against a later inventory of the cluster.
 
-Source: upgrade-runs.md 6.6, 8.1, 10.3 and 13.1.
+Source: docs/specifications/upgrade-runs.md 6.6, 8.1, 10.3 and 13.1.
 """
 
 from collections.abc import Iterator, Mapping

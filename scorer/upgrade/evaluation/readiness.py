@@ -2,7 +2,7 @@
 
 An approver sees whether the members could start, and a user sees obstacles before starting a run.
 
-Source: upgrade-runs.md 5 and 8.6.
+Source: docs/specifications/upgrade-runs.md 5 and 8.6.
 """
 
 from collections import Counter

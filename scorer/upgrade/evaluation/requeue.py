@@ -1,6 +1,6 @@
 """Time after which a run is requeued without an event.
 
-Source: upgrade-runs.md 7.5.
+Source: docs/specifications/upgrade-runs.md 7.5.
 """
 
 from collections.abc import Iterable, Iterator

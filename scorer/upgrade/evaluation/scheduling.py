@@ -5,7 +5,7 @@ their tiers while the stage has slots. Groups thus share a stage evenly, and mem
 across groups. Each member is checked once per pass, because its checks do not change during the pass. The exception is
 the placement guard, which depends on the members started before it.
 
-Source: upgrade-runs.md 6.6, 7.2 and 7.3.
+Source: docs/specifications/upgrade-runs.md 6.6, 7.2 and 7.3.
 """
 
 from collections.abc import Callable

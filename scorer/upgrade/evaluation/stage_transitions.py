@@ -1,6 +1,6 @@
 """Transitions of groups, stages and the run while it is not halted.
 
-Source: upgrade-runs.md 8.2, 8.3 and 8.6.
+Source: docs/specifications/upgrade-runs.md 8.2, 8.3 and 8.6.
 """
 
 from datetime import timedelta

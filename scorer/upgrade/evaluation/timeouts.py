@@ -1,6 +1,6 @@
 """Timeouts of attempts, pending members and gates.
 
-Source: upgrade-runs.md 6.6, 10.4 and 13.4.
+Source: docs/specifications/upgrade-runs.md 6.6, 10.4 and 13.4.
 """
 
 from datetime import datetime, timedelta

@@ -1,6 +1,6 @@
 """Resolution of the version and the common images of a run, at its first start.
 
-Source: upgrade-runs.md 5 and 6.4.
+Source: docs/specifications/upgrade-runs.md 5 and 6.4.
 """
 
 from collections.abc import Collection, Sequence

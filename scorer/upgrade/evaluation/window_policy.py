@@ -1,6 +1,6 @@
 """Options of a run for maintenance windows: precedence among open windows, required fit, and reserved slots.
 
-Source: upgrade-runs.md 14.6.
+Source: docs/specifications/upgrade-runs.md 14.6.
 """
 
 from datetime import UTC, datetime

@@ -2,7 +2,7 @@
 
 An unreadable annotation counts as absent. Admission warns of it.
 
-Source: upgrade-runs.md 3.1 and 14.2.
+Source: docs/specifications/upgrade-runs.md 3.1 and 14.2.
 """
 
 import re

@@ -3,7 +3,7 @@
 Windows open and close with time, while every other sort key changes only when a user edits a member. Members with the
 same windows therefore share one sorted line, which is built once. At each instant only the lines are sorted.
 
-Source: upgrade-runs.md 7.2.
+Source: docs/specifications/upgrade-runs.md 7.2.
 """
 
 import heapq

@@ -4,7 +4,7 @@ A run may have a thousand members, but an evaluation changes only a few. Aggrega
 state and per cause of waiting, are therefore updated with each change. A caller that evaluates many instants, such as a
 plan, keeps the rosters, so that each evaluation starts from the counts of the previous one.
 
-Source: upgrade-runs.md 7.2 and 8.
+Source: docs/specifications/upgrade-runs.md 7.2 and 8.
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 Each distinct set of windows is evaluated once per evaluation.
 
-Source: upgrade-runs.md 7.1 and 11.
+Source: docs/specifications/upgrade-runs.md 7.1 and 11.
 """
 
 from collections.abc import Mapping, Sequence

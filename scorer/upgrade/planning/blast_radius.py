@@ -1,6 +1,6 @@
 """Blast radius of a run, stage by stage: clusters, nodes, regions, and the placements on the clusters.
 
-Source: upgrade-runs.md 14.5.
+Source: docs/specifications/upgrade-runs.md 14.5.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 Changes apply to copies of the run, of the state of the hub, and of the assumptions. A change of a sequence applies to
 the run's copy of it, so a run with a referenced strategy is treated as if it had its own.
 
-Source: upgrade-runs.md 14.7.
+Source: docs/specifications/upgrade-runs.md 14.7.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Critical path of a run, found backward from its end: each step starts when the previous one ends.
 
-Source: upgrade-runs.md 14.4.
+Source: docs/specifications/upgrade-runs.md 14.4.
 """
 
 from collections.abc import Iterable, Iterator

@@ -2,7 +2,7 @@
 
 The best available source wins: its own past upgrades, those of similar clusters, its annotation, or a rule of thumb.
 
-Source: upgrade-runs.md 14.2.
+Source: docs/specifications/upgrade-runs.md 14.2.
 """
 
 from bisect import bisect_left, bisect_right

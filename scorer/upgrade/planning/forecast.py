@@ -5,7 +5,7 @@ given, no new version is published, and no user stops or skips anything. A membe
 abandoned operation may be in progress, becomes free after the duration of an upgrade. A run that is not in progress is
 started or restarted.
 
-Source: upgrade-runs.md 14 and 14.3.
+Source: docs/specifications/upgrade-runs.md 14 and 14.3.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

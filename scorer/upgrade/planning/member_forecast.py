@@ -1,6 +1,6 @@
 """Forecast for each member: its action, its times, and the constraint that determines its start.
 
-Source: upgrade-runs.md 14.4.
+Source: docs/specifications/upgrade-runs.md 14.4.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Pure: it never writes, and the same run at the same instant has the same plan.
 
-Source: upgrade-runs.md 14.
+Source: docs/specifications/upgrade-runs.md 14.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Warnings of a plan: windows that members miss or that are too short, old images, unguarded placements.
 
-Source: upgrade-runs.md 14.4.
+Source: docs/specifications/upgrade-runs.md 14.4.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -2,7 +2,7 @@
 
 Only released versions count, from all regions together.
 
-Source: upgrade-runs.md 12.
+Source: docs/specifications/upgrade-runs.md 12.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

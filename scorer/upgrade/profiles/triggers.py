@@ -1,6 +1,6 @@
 """Triggers of auto-upgrade profiles: when a run is created, and which earlier runs are stopped or deleted.
 
-Source: upgrade-runs.md 12.
+Source: docs/specifications/upgrade-runs.md 12.
 """
 
 from collections.abc import Iterable, Sequence

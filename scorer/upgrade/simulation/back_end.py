@@ -1,6 +1,6 @@
 """A simulated back end. The caller defines the duration and the result of each upgrade.
 
-Source: upgrade-runs.md 13.2.
+Source: docs/specifications/upgrade-runs.md 13.2.
 """
 
 import heapq

@@ -2,7 +2,7 @@
 
 The real engine evaluates the run. Its inputs, the commands of users, and the durations of upgrades are simulated.
 
-Source: upgrade-runs.md 13.2, 14 and 18.
+Source: docs/specifications/upgrade-runs.md 13.2, 14 and 18.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

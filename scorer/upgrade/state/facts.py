@@ -1,6 +1,6 @@
 """Inputs of an evaluation besides the run itself.
 
-Source: upgrade-runs.md 7.4, 13.1 and 14.5.
+Source: docs/specifications/upgrade-runs.md 7.4, 13.1 and 14.5.
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ A back end that is removed for good therefore blocks a member. The message names
 three ways to unblock it: report the end, for example in the status of a ClusterUpgradeRequest, delete that request, or
 delete the run, which deletes the record of its operations.
 
-Source: upgrade-runs.md 10.3 and 10.4.
+Source: docs/specifications/upgrade-runs.md 10.3 and 10.4.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """The placement guard: whether an upgrade would make too many clusters of a placement unavailable.
 
-Source: upgrade-runs.md 14.5; rollout.md 16 for the budget.
+Source: docs/specifications/upgrade-runs.md 14.5; docs/specifications/rollout.md 16 for the budget.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

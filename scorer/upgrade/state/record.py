@@ -3,7 +3,7 @@
 A status is frozen. An `UpgradeRecord` is a mutable view of it, which copies only what changes. The members of a group,
 which may be many, are in a `Roster`.
 
-Source: upgrade-runs.md 3.4 and 8.
+Source: docs/specifications/upgrade-runs.md 3.4 and 8.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Result of an evaluation of a run.
 
-Source: upgrade-runs.md 7.5, 10.3 and 13.1.
+Source: docs/specifications/upgrade-runs.md 7.5, 10.3 and 13.1.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The limits of stages and groups as numbers.
 
-Source: upgrade-runs.md 2.3, 3.2 and 5.
+Source: docs/specifications/upgrade-runs.md 2.3, 3.2 and 5.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Selection of the members of each group of a run.
 
-Source: upgrade-runs.md 3.2 and 5.
+Source: docs/specifications/upgrade-runs.md 3.2 and 5.
 """
 
 from collections.abc import Iterable, Mapping

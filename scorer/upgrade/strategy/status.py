@@ -1,6 +1,6 @@
 """Status of a strategy, evaluated against the present members.
 
-Source: upgrade-runs.md 3.2.
+Source: docs/specifications/upgrade-runs.md 3.2.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """Published versions per region: the catalogs of a hub, merged.
 
-Source: upgrade-runs.md 3.6.
+Source: docs/specifications/upgrade-runs.md 3.6.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """Comparison of versions of Kubernetes and of node images.
 
-Source: upgrade-runs.md 3.2 and 3.6.
+Source: docs/specifications/upgrade-runs.md 3.2 and 3.6.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Image targets of the pools of a member.
 
-Source: upgrade-runs.md 6.4.
+Source: docs/specifications/upgrade-runs.md 6.4.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 The verdict is derived from the record, without another evaluation.
 
-Source: upgrade-runs.md 6.5, 7.2, 7.3 and 8.
+Source: docs/specifications/upgrade-runs.md 6.5, 7.2, 7.3 and 8.
 """
 
 from collections.abc import Iterator, Sequence

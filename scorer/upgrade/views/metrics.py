@@ -1,6 +1,6 @@
 """Metrics of a pass over a run: durations of upgrades, waits and gates, and delays behind windows.
 
-Source: upgrade-runs.md 15.
+Source: docs/specifications/upgrade-runs.md 15.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Situation of an upgrade run, for people and scripts: its progress, and what it waits for.
 
-Source: upgrade-runs.md 8 and 9.
+Source: docs/specifications/upgrade-runs.md 8 and 9.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """An upgrade run as a timeline: its groups with their members, waits, windows, and expected times.
 
-Source: upgrade-runs.md 3.4, 8, 11 and 14.4.
+Source: docs/specifications/upgrade-runs.md 3.4, 8, 11 and 14.4.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """Findings of ``lint`` about objects that a placement in the same files selects.
 
-Source: rollout.md 2.10.
+Source: docs/specifications/rollout.md 2.10.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

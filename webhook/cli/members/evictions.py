@@ -1,6 +1,6 @@
 """Taints and evictions that remove placements from a member, within the disruption budgets.
 
-Source: rollout.md 19 and 21.2; KubeFleet tools/fleet.
+Source: docs/specifications/rollout.md 19 and 21.2; KubeFleet tools/fleet.
 """
 
 import asyncio

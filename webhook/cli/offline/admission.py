@@ -1,6 +1,6 @@
 """Verdicts of admission on objects in files: the steps of a write to the hub, without the hub.
 
-Source: placement-api.md 2.8.
+Source: docs/specifications/placement-api.md 2.8.
 """
 
 from collections.abc import Iterable

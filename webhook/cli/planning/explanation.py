@@ -1,6 +1,6 @@
 """Explanations of a placement and its last decisions: the answers of ``/v1/explain`` and ``…/runs`` as plain text.
 
-Source: scheduling.md 22.
+Source: docs/specifications/scheduling.md 22.
 """
 
 import re

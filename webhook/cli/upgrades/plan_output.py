@@ -110,7 +110,7 @@ def gates_by_name(run: str, strategy: JsonObject) -> dict[str, str]:
         run: Name of the run.
         strategy: Strategy with its stages.
 
-    Source: upgrade-runs.md 3.5.
+    Source: docs/specifications/upgrade-runs.md 3.5.
     """
     gates: dict[str, str] = {}
     for stage in dicts_at(strategy, "stages"):

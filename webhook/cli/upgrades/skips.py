@@ -1,6 +1,6 @@
 """The effect of skipping parts of an upgrade run, computed before the order is sent.
 
-Source: upgrade-runs.md 9.2.
+Source: docs/specifications/upgrade-runs.md 9.2.
 """
 
 from collections.abc import Iterator, Sequence

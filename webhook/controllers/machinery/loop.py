@@ -3,7 +3,7 @@
 Every key is reconciled once at the start, and again every `RESYNC`. The resync is spread evenly over that time:
 enqueuing all keys together would delay changes by users, and the process would keep the memory of the peak.
 
-Source: scheduling.md 2; rollout.md 2.9, 7.4, 9.1.
+Source: docs/specifications/scheduling.md 2; docs/specifications/rollout.md 2.9, 7.4, 9.1.
 """
 
 import asyncio

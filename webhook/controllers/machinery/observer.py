@@ -1,6 +1,6 @@
 """Metrics hooks of queues and controllers (a port, implemented by `webhook.telemetry.loop_metrics`).
 
-Source: serving.md 6.1.
+Source: docs/specifications/serving.md 6.1.
 """
 
 from collections.abc import Hashable

@@ -27,7 +27,7 @@ The counters count consecutive results, so they outlast a reconcile.
 Keys whose timer has fired have a separate line, and workers take from both lines in turn. Otherwise the next step of
 one rollout would wait behind a thousand placements that a restart has just added.
 
-Source: scheduling.md 2; serving.md 7.
+Source: docs/specifications/scheduling.md 2; docs/specifications/serving.md 7.
 """
 
 import asyncio

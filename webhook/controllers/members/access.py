@@ -6,7 +6,7 @@ objects are compared as last read or written. A change by a user is therefore co
 member after the relist. A restart needs two list requests, not two per member. The entries of a deleted namespace are
 dropped with it.
 
-Source: rollout.md 17, 20 and 21.
+Source: docs/specifications/rollout.md 17, 20 and 21.
 """
 
 import asyncio

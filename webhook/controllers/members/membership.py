@@ -1,6 +1,6 @@
 """The controller of member clusters: joining, the status that agents report, and leaving.
 
-Source: rollout.md 17, 20 and 21.
+Source: docs/specifications/rollout.md 17, 20 and 21.
 """
 
 from collections.abc import Callable, Iterator

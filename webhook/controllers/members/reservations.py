@@ -7,7 +7,7 @@ resource version that was read. So of two concurrent writes, even by different p
 again. If a process stops early, the next leader recognizes the reservation by its holder, and takes it over. Without a
 next leader, it expires.
 
-Source: serving.md 3.1.
+Source: docs/specifications/serving.md 3.1.
 """
 
 import secrets

@@ -5,7 +5,7 @@ the budgets, for the last day and with the present nodes. For a pool that was bl
 this process first sees it. So a new leader repeats no Event immediately, but may repeat one a day later. The metric
 counts such a pool from the start: an alert must not resolve because the leader has changed.
 
-Source: nodepool-disruption.md 12; serving.md 6.3.
+Source: docs/specifications/nodepool-disruption.md 12; docs/specifications/serving.md 6.3.
 """
 
 from collections.abc import Callable, Iterable

@@ -7,7 +7,7 @@ than planning needs, and whole objects of selectable kinds. The gate and the pla
 from this cache. Until the first NodePool exists, only NodePools are watched. The other watches run only in the lease
 holder.
 
-Source: nodepool-disruption.md 5.1.
+Source: docs/specifications/nodepool-disruption.md 5.1.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ In mode Act a command is accepted once its nodes are reserved at the gate of the
 then on their taint counts against the budgets. While Karpenter holds its Lease, nothing is written to nodes or claims,
 not even to roll back a command: Karpenter itself cleans up taints that belong to none of its own commands.
 
-Source: nodepool-disruption.md 5.1, 7.1, 9 and 10.
+Source: docs/specifications/nodepool-disruption.md 5.1, 7.1, 9 and 10.
 """
 
 import asyncio

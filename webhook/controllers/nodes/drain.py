@@ -4,7 +4,7 @@ The claim is deleted only after the drain, so that no instance is terminated und
 claim. A pod that cannot be evicted is retried with backoff. Backoffs are kept in memory, so a new leader retries
 immediately.
 
-Source: nodepool-disruption.md 9.
+Source: docs/specifications/nodepool-disruption.md 9.
 """
 
 import asyncio

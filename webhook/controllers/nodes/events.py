@@ -2,7 +2,7 @@
 
 Events are deduplicated for a while, in memory only. A new leader may repeat one, which the API server then counts.
 
-Source: nodepool-disruption.md 12.
+Source: docs/specifications/nodepool-disruption.md 12.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Metrics hooks of node disruption (a port).
 
-Source: nodepool-disruption.md 12; serving.md 6.1.
+Source: docs/specifications/nodepool-disruption.md 12; docs/specifications/serving.md 6.1.
 """
 
 from collections.abc import Mapping

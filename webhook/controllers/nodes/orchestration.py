@@ -3,7 +3,7 @@
 A failure is reported on its node, and only that node is retried with backoff, so that it does not block the others. An
 admission policy may refuse any of these writes permanently, and other clients also annotate nodes.
 
-Source: nodepool-disruption.md 5.1, 7.1 and 9.
+Source: docs/specifications/nodepool-disruption.md 5.1, 7.1 and 9.
 """
 
 import logging

@@ -3,7 +3,7 @@
 Only the command that waits for validation is kept in memory. A new leader decides again, and waits again. The last
 reading and decision are kept only to reuse unchanged parts.
 
-Source: nodepool-disruption.md 5.1 and 7.
+Source: docs/specifications/nodepool-disruption.md 5.1 and 7.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Nodes expire by the time of day, and budgets do not limit expiration. A clock that is a month ahead would expire all
 nodes of a cluster together. So the local clock is compared with that of the API server, which has dated the claims.
 
-Source: nodepool-disruption.md 5.1 and 10.
+Source: docs/specifications/nodepool-disruption.md 5.1 and 10.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 A tainted node counts as being disrupted without a reservation, so the reservation is released then. A reservation left
 behind by a killed process is released by the next one.
 
-Source: nodepool-disruption.md 14.2; serving.md 3.1.
+Source: docs/specifications/nodepool-disruption.md 14.2; docs/specifications/serving.md 3.1.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

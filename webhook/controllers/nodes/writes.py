@@ -3,7 +3,7 @@
 Every write carries the resource version that was read, or the UID of its object, and a write without changes is
 skipped. A sequence of writes can therefore be interrupted and repeated.
 
-Source: nodepool-disruption.md 7.1 and 9.
+Source: docs/specifications/nodepool-disruption.md 7.1 and 9.
 """
 
 from collections.abc import Callable, Iterable

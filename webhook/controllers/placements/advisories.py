@@ -5,7 +5,7 @@ unknown, and warnings about them would vanish. Overrides are evaluated shortly a
 polled for changes. Everything else waits for the resync, so no single change triggers an immediate evaluation of all
 objects. The placement controller, the only writer of a placement's status, reads the results.
 
-Source: placement-api.md 11.1.
+Source: docs/specifications/placement-api.md 11.1.
 """
 
 from collections import defaultdict

@@ -3,7 +3,7 @@
 The API has no condition for a failed back-report. The placement gets a Warning Event and a log line instead, once per
 new reason.
 
-Source: rollout.md 18.
+Source: docs/specifications/rollout.md 18.
 """
 
 import logging

@@ -16,7 +16,7 @@ If members are reserved, an eviction reserves its member first. While another di
 remains pending and reports what it waits for. The reservation lasts until the binding is deleted. An eviction does not
 wait for the rollout of its own placement: that rollout ends with the binding, even if it hangs.
 
-Source: rollout.md 19.
+Source: docs/specifications/rollout.md 19.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Overrides: create their snapshots, and delete those that are out of date and unused.
 
-Source: rollout.md 6 and 20.
+Source: docs/specifications/rollout.md 6 and 20.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """Placements: select resources, keep snapshots, report status.
 
-Source: rollout.md 2 to 4, 16, 17, 20.
+Source: docs/specifications/rollout.md 2 to 4, 16, 17, 20.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

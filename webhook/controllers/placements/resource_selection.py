@@ -1,6 +1,6 @@
 """Resource selection for one placement on a hub where some kinds may be unreadable.
 
-Source: rollout.md 2.
+Source: docs/specifications/rollout.md 2.
 """
 
 from collections.abc import Iterable, Mapping

@@ -4,7 +4,7 @@ A kind is watched from the first placement that selects it until the last one is
 term for a while, so that a replica that regains its Lease need not relist. If a kind cannot be read, a placement waits
 only for a while. After that, `Selectables.unreadable` has the kind and the reason.
 
-Source: rollout.md 2.4 and 2.9; serving.md 5.3.
+Source: docs/specifications/rollout.md 2.4 and 2.9; docs/specifications/serving.md 5.3.
 """
 
 import asyncio

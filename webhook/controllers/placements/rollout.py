@@ -4,7 +4,7 @@ If members are reserved, a member is reserved before its binding is changed, unt
 failed. Bindings on members that another disruption holds report what they wait for, and the rollout continues with the
 others. Bindings that another client has reserved for a change count as changed.
 
-Source: rollout.md 7 and 8.
+Source: docs/specifications/rollout.md 7 and 8.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Scheduling: make the bindings of a placement match the present decision.
 
-Source: scheduling.md 2 to 4, 17.
+Source: docs/specifications/scheduling.md 2 to 4, 17.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

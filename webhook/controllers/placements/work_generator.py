@@ -1,6 +1,6 @@
 """Bindings: one Work per snapshot in the member's namespace, and the status that the Works report.
 
-Source: rollout.md 9, 10 and 15.
+Source: docs/specifications/rollout.md 9, 10 and 15.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,7 +4,7 @@ The annotation ``harbormaster.dev/analysis`` of a run defines the check after ea
 approval request reports its progress. Once the check is met, the controller sets ``Approved`` as a user would. The run
 does not see the difference, and a user may approve at any time before.
 
-Source: staged-updates.md 6.2.
+Source: docs/specifications/staged-updates.md 6.2.
 """
 
 import asyncio

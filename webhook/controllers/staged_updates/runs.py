@@ -4,7 +4,7 @@ Each step stores the status of the run last. The next step relies only on what i
 there. If a leader stops within a step, a binding may have been written but not recorded. The next leader recognizes it
 by the uid of the run in its annotation ``harbormaster.dev/updated-by``.
 
-Source: staged-updates.md 2 to 11.
+Source: docs/specifications/staged-updates.md 2 to 11.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping

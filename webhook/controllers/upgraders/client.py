@@ -3,7 +3,7 @@
 A failed or timed out call reveals nothing about the cluster, so the run is not changed. The call is retried after 5
 seconds, with backoff up to 5 minutes.
 
-Source: upgrade-runs.md 13.1.
+Source: docs/specifications/upgrade-runs.md 13.1.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 The Clusters are on the hub: it is their management cluster.
 
-Source: upgrade-runs.md 13.3.
+Source: docs/specifications/upgrade-runs.md 13.3.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 A request is posted again until the upgrader acknowledges it. The upgrader recognizes a repeated operation by its id.
 
-Source: upgrade-runs.md 13.4.
+Source: docs/specifications/upgrade-runs.md 13.4.
 """
 
 from typing import Final

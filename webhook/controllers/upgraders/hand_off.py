@@ -8,7 +8,7 @@ abandoned. For the same reason, an unclaimed request is closed at the deadline. 
 member is free. Posted requests are not closed: a failed call may have arrived, so an upgrade may be running, and its
 end must be reported (10.4).
 
-Source: upgrade-runs.md 10.4 and 13.4.
+Source: docs/specifications/upgrade-runs.md 10.4 and 13.4.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Annotations on members with the inventories that their back ends observed, for plans and admission.
 
-Source: upgrade-runs.md 3.1 and 13.1.
+Source: docs/specifications/upgrade-runs.md 3.1 and 13.1.
 """
 
 from collections.abc import Mapping

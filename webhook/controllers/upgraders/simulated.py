@@ -3,7 +3,7 @@
 An attempt is a ClusterUpgradeRequest whose status this back end writes. So it survives a restart, and users can inspect
 it. Its duration is the expected time in the member's annotation.
 
-Source: upgrade-runs.md 13.2.
+Source: docs/specifications/upgrade-runs.md 13.2.
 """
 
 from collections.abc import Sequence

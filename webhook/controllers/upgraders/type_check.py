@@ -3,7 +3,7 @@
 Back ends come from other packages. Without the check, a wrong answer would raise deep inside the engine in every pass,
 and the run would make no progress.
 
-Source: upgrade-runs.md 13.1.
+Source: docs/specifications/upgrade-runs.md 13.1.
 """
 
 from collections.abc import Iterator

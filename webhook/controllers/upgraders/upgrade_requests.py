@@ -1,6 +1,6 @@
 """The ClusterUpgradeRequests of a hub: create, cancel, report, read.
 
-Source: upgrade-runs.md 13.4.
+Source: docs/specifications/upgrade-runs.md 13.4.
 """
 
 from collections.abc import Callable, Mapping

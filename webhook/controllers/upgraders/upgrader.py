@@ -3,7 +3,7 @@
 A back end is an entry point in group ``harbormaster.upgraders``, so that any package can provide one. The entry point
 is a class or function that is called with a `Workplace` and returns the back end.
 
-Source: upgrade-runs.md 13.1.
+Source: docs/specifications/upgrade-runs.md 13.1.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

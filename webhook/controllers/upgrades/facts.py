@@ -1,6 +1,6 @@
 """Inputs of an upgrade decision, read from the hub and from the back ends.
 
-Source: upgrade-runs.md 10.5, 11, 13.1 and 14.5.
+Source: docs/specifications/upgrade-runs.md 10.5, 11, 13.1 and 14.5.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """Metrics hooks of the upgrade controllers (a port).
 
-Source: upgrade-runs.md 15.
+Source: docs/specifications/upgrade-runs.md 15.
 """
 
 from collections.abc import Iterable

@@ -5,7 +5,7 @@ planned times of a run without progress would shift every minute, so its plan is
 computed one at a time, so each has a deadline. A plan that exceeds the deadline is cancelled, and the previous one
 remains for a while.
 
-Source: upgrade-runs.md 14.1.
+Source: docs/specifications/upgrade-runs.md 14.1.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Profiles create runs as versions are published. Strategies report whether they can be followed.
 
-Source: upgrade-runs.md 3.2 and 12.
+Source: docs/specifications/upgrade-runs.md 3.2 and 12.
 """
 
 from collections.abc import Callable, Iterator

@@ -3,7 +3,7 @@
 A leader that stops in between leaves a recorded operation that the back end does not know. The next leader requests it
 again under the same id.
 
-Source: upgrade-runs.md 5 to 10 and 15.
+Source: docs/specifications/upgrade-runs.md 5 to 10 and 15.
 """
 
 import asyncio

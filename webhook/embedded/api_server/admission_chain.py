@@ -4,7 +4,7 @@ Unknown fields and nulls are dropped, defaults of the schema are filled in, and 
 validating one. A status is checked against the schema between the two, because the rules do not read all of it. The
 HTTPS hooks use the same functions, so the chain cannot be more lenient.
 
-Source: placement-api.md 2.8.
+Source: docs/specifications/placement-api.md 2.8.
 """
 
 import json

@@ -10,7 +10,7 @@ into its status. The hub's part is that of `webhook.controllers.members.membersh
 Three watches on the hub serve all members. All work, due now or later, is an entry of one queue, which a few workers
 process: an idle member costs one heap entry.
 
-Source: rollout.md 11 and 21; scheduling.md 18 and 19.
+Source: docs/specifications/rollout.md 11 and 21; docs/specifications/scheduling.md 18 and 19.
 """
 
 import asyncio

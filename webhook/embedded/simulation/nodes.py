@@ -4,7 +4,7 @@ A Node's status comes from its kubelet, a NodeClaim's from the provisioner. The 
 that creates the object. The file therefore has the status in an annotation, as for a MemberCluster, and the simulation
 writes it from there.
 
-Source: nodepool-disruption.md 4.1.
+Source: docs/specifications/nodepool-disruption.md 4.1.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ If neither is configured, callers cannot be verified, and each of them counts as
 During an upgrade or rollback of an installation, the webhook configurations may call another path than the settings
 name. A review on the path that they call counts as the API server's.
 
-Source: serving.md 8, "Strangers at the hooks".
+Source: docs/specifications/serving.md 8, "Strangers at the hooks".
 """
 
 import asyncio

@@ -4,7 +4,7 @@ The rules are those of the hooks, with the caller as the user: a write that admi
 reported as refused. Objects that the caller may not list are treated as absent, and a warning names their kind if a
 rule compares with them.
 
-Source: serving.md 3.1.
+Source: docs/specifications/serving.md 3.1.
 """
 
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ API server passes nothing else on to the user.
 
 This is the hot path of the server, hence prepared headers, no middleware, and plain functions.
 
-Source: serving.md 1.3 and 1.8.
+Source: docs/specifications/serving.md 1.3 and 1.8.
 """
 
 import asyncio

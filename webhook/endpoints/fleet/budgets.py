@@ -2,7 +2,7 @@
 
 The query of the URL selects the answer. An error in it is reported with the name of the parameter.
 
-Source: serving.md 3.1.
+Source: docs/specifications/serving.md 3.1.
 """
 
 from datetime import datetime

@@ -1,6 +1,6 @@
 """``/v1/gate/rollout`` and ``/v1/gate/cluster-update``: whether a member may be disrupted now.
 
-Source: serving.md 3.1 and 3.2.
+Source: docs/specifications/serving.md 3.1 and 3.2.
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 Also reservations of nodes and members.
 
-Source: serving.md 3.1 and 3.3; nodepool-disruption.md 14.
+Source: docs/specifications/serving.md 3.1 and 3.3; docs/specifications/nodepool-disruption.md 14.
 """
 
 from collections.abc import Callable, Sequence

@@ -4,7 +4,7 @@ The shape (members and types) is validated as everywhere below ``/v1``. A well-f
 or requests more than exists, is refused with every error (422, like a wrong shape). A question about a pool or node
 that does not exist is refused, too (404).
 
-Source: nodepool-disruption.md 14.1; serving.md 3.1 and 3.3.
+Source: docs/specifications/nodepool-disruption.md 14.1; docs/specifications/serving.md 3.1 and 3.3.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 No HTTP: the callers of this module have authenticated the user, and check rights.
 
-Source: serving.md 3.1 and 3.3.
+Source: docs/specifications/serving.md 3.1 and 3.3.
 """
 
 from collections.abc import Awaitable, Callable

@@ -24,7 +24,7 @@ read them. A cookie proves nothing about the site that initiated the request: li
 too. So the origin and the site that browsers report must be those of the page. Only the page can read the response of a
 request that changes nothing.
 
-Source: serving.md 3.4.
+Source: docs/specifications/serving.md 3.4.
 """
 
 import asyncio

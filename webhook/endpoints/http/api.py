@@ -2,7 +2,7 @@
 
 Access control, methods, body limits, problem details, metrics.
 
-Source: serving.md 3.1 to 3.4.
+Source: docs/specifications/serving.md 3.1 to 3.4.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Reading request bodies within limits of size, time and memory.
 
-Source: serving.md 1.8 part A.
+Source: docs/specifications/serving.md 1.8 part A.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ authority in their common Secret, or that of the mounted certificate. The key of
 with it. If each replica has its own key, only the replica that made a token accepts it. The others respond that it has
 expired, and the caller starts again from the first page.
 
-Source: serving.md 3.2.
+Source: docs/specifications/serving.md 3.2.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Errors of ``/v1`` as problem details.
 
-Source: serving.md 3.3; RFC 9457.
+Source: docs/specifications/serving.md 3.3; RFC 9457.
 """
 
 from collections.abc import Sequence

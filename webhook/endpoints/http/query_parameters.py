@@ -5,7 +5,7 @@ An error in one is reported with its name.
 A page continues after the last name of the previous one, even if objects were created or deleted in between: members
 report all the time, and a token for one state of the hub would expire before the next page is requested.
 
-Source: serving.md 3.2.
+Source: docs/specifications/serving.md 3.2.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode

@@ -2,7 +2,7 @@
 
 Responses are compressed on request: none has a secret alongside content that the caller controls.
 
-Source: serving.md 3.2 and 3.3.
+Source: docs/specifications/serving.md 3.2 and 3.3.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """The objects that handlers call.
 
-Source: serving.md 3.1 and 3.2.
+Source: docs/specifications/serving.md 3.1 and 3.2.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@ kube-scheduler reads the body of a response only if its status is 200. So ``filt
 ``Error``, which kube-scheduler shows in the pod's event. The other verbs have no such member, and fail with an HTTP
 status.
 
-Source: serving.md 2.3, 2.5 to 2.7.
+Source: docs/specifications/serving.md 2.3, 2.5 to 2.7.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 No HTTP: a command that plans on the hub of a kubeconfig parses its own proposals with it.
 
-Source: serving.md 3; scheduling.md 22.
+Source: docs/specifications/serving.md 3; docs/specifications/scheduling.md 22.
 """
 
 from collections.abc import Iterator

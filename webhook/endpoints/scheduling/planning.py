@@ -1,6 +1,6 @@
 """``/v1/plan`` and ``/v1/render``: effects of a set of changes on placements, and on their objects.
 
-Source: serving.md 3; scheduling.md 22.
+Source: docs/specifications/serving.md 3; docs/specifications/scheduling.md 22.
 """
 
 from collections.abc import Collection

@@ -1,6 +1,6 @@
 """Request bodies of ``/v1/score``, ``/v1/filter`` and ``/v1/explain``.
 
-Source: serving.md 3.2.
+Source: docs/specifications/serving.md 3.2.
 """
 
 from typing import Annotated, Any, Final, Self

@@ -1,6 +1,6 @@
 """``/v1/score``, ``/v1/filter`` and ``/v1/explain``.
 
-Source: serving.md 3.1 and 3.2.
+Source: docs/specifications/serving.md 3.1 and 3.2.
 """
 
 import asyncio
@@ -210,7 +210,7 @@ def normalized(score: int, low: int, high: int) -> int:
         low: The minimum of all scores and 0.
         high: The maximum of all scores.
 
-    Source: serving.md 2.6 with M = 100.
+    Source: docs/specifications/serving.md 2.6 with M = 100.
     """
     span = high - low
     return (200 * (score - low) + span) // (2 * span) if span else 0

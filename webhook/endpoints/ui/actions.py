@@ -3,7 +3,7 @@
 The token of the viewer is forwarded to the API server of the hub and used nowhere else. It is in no log, no error and
 no answer.
 
-Source: serving.md 3.5.
+Source: docs/specifications/serving.md 3.5.
 """
 
 from collections.abc import Awaitable, Callable

@@ -6,7 +6,7 @@ file, server and page cannot differ, and the server does not load the generator.
 It is the largest response without authentication. So it is compressed once, and each address has a rate limit for the
 whole document. Responses that it is unchanged (304) have no limit.
 
-Source: serving.md 3.1.
+Source: docs/specifications/serving.md 3.1.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """``/v1/upgrade/runs``, ``gates`` and ``profiles``: start, stop, skip, retry and approve.
 
-Source: upgrade-runs.md 9, 10.2 and 12.
+Source: docs/specifications/upgrade-runs.md 9, 10.2 and 12.
 """
 
 from collections.abc import Awaitable, Callable

@@ -2,7 +2,7 @@
 
 No HTTP: a command that plans on the hub of a kubeconfig parses its own questions with it.
 
-Source: upgrade-runs.md 14.1, 14.4 and 14.7.
+Source: docs/specifications/upgrade-runs.md 14.1, 14.4 and 14.7.
 """
 
 import asyncio

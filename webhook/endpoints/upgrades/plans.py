@@ -1,6 +1,6 @@
 """``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``: when a run upgrades each member, and effects of changes to it.
 
-Source: upgrade-runs.md 14.1, 14.4 and 14.7.
+Source: docs/specifications/upgrade-runs.md 14.1, 14.4 and 14.7.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """``/v1/upgrade/operations/RUN/MEMBER/ATTEMPT/status``: signed status reports of external upgraders.
 
-Source: upgrade-runs.md 13.4.
+Source: docs/specifications/upgrade-runs.md 13.4.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ A token counts only if it was issued for our audience. Otherwise, any workload t
 here. kube-apiserver publishes its ``--client-ca-file`` in a ConfigMap, readable by every account that is bound to the
 Role ``extension-apiserver-authentication-reader``.
 
-Source: serving.md 3.4.
+Source: docs/specifications/serving.md 3.4.
 """
 
 from dataclasses import dataclass

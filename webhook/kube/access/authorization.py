@@ -1,6 +1,6 @@
 """Authorization by the hub: SubjectAccessReviews. See `webhook.kube.access.reviews` for the cache of answers.
 
-Source: serving.md 3.4 and 8.
+Source: docs/specifications/serving.md 3.4 and 8.
 """
 
 import asyncio

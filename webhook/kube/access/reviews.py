@@ -1,6 +1,6 @@
 """Cache of review answers that deduplicates concurrent identical requests.
 
-Source: serving.md 3.4.
+Source: docs/specifications/serving.md 3.4.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Every write replaces the version that was read. If several replicas write concurrently, one wins, and the others read
 its result.
 
-Source: serving.md 4.2, 4.3.
+Source: docs/specifications/serving.md 4.2, 4.3.
 """
 
 import binascii

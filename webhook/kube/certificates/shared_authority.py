@@ -8,7 +8,7 @@ idempotent, so a replica that stops in between leaves nothing to clean up.
 Until the Secret has been read, the server uses leaves of a provisional authority that no client trusts: the server
 runs, and its readiness reports the missing authority.
 
-Source: serving.md 4.2, 4.3, 4.5, 6.4 and 9.
+Source: docs/specifications/serving.md 4.2, 4.3, 4.5, 6.4 and 9.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ are plain documents here. Further differences:
 - orjson writes the bodies. It refuses lone surrogates, which are sent as U+FFFD.
 - No session reads a netrc file in a thread before every request. Proxies from the environment are still used.
 
-Source: serving.md 7.
+Source: docs/specifications/serving.md 7.
 """
 
 import asyncio

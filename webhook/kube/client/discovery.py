@@ -6,7 +6,7 @@ the server's further versions, so that every caller gets an equal `Kind`.
 The API server marks a group stale if the group's own (aggregated) server does not respond. Its kinds may be missing, so
 those known before are kept.
 
-Source: rollout.md 2.4; Kubernetes apidiscovery.k8s.io/v2.
+Source: docs/specifications/rollout.md 2.4; Kubernetes apidiscovery.k8s.io/v2.
 """
 
 from collections.abc import Iterator, Mapping

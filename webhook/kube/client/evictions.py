@@ -2,7 +2,7 @@
 
 Evictions, deletions with a grace period, Leases of all namespaces.
 
-Source: nodepool-disruption.md 9; Kubernetes, API-initiated Eviction.
+Source: docs/specifications/nodepool-disruption.md 9; Kubernetes, API-initiated Eviction.
 """
 
 from datetime import datetime

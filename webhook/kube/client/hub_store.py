@@ -3,7 +3,7 @@
 Lists are read in pages, from the server's watch cache or from etcd as the server chooses. Watches use bookmarks and are
 renewed before the server ends them. ``managedFields`` are dropped, except for the few kinds whose managers matter.
 
-Source: serving.md 7.
+Source: docs/specifications/serving.md 7.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ A refused connection, a timeout or a 5xx is not a reason to restart: the process
 certificate that does not verify and refused credentials are first read again from their files
 (`webhook.kube.client.api_server`). If they are still refused for `PATIENCE_SECONDS`, only a restart may help.
 
-Source: serving.md 6.4.
+Source: docs/specifications/serving.md 6.4.
 """
 
 import ssl

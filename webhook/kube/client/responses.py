@@ -2,7 +2,7 @@
 
 Shared by all clients, regardless of their HTTP library.
 
-Source: serving.md 7.
+Source: docs/specifications/serving.md 7.
 """
 
 import math

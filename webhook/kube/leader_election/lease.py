@@ -1,6 +1,6 @@
 """Fields of the Lease that elects a leader or shards, as read by candidates.
 
-Source: serving.md 7.
+Source: docs/specifications/serving.md 7.
 """
 
 import re

@@ -19,7 +19,7 @@ Only a replica that has just started assumes that a hub without the Lease is new
 Example: replicas a and b hold shards {0, 1} and {2}. If a user removes the entry of a, b cannot know whether a still
 writes for shard 1. b therefore waits for a full Lease duration before it acquires shard 1.
 
-Source: serving.md 7, own elector.
+Source: docs/specifications/serving.md 7, own elector.
 """
 
 import asyncio

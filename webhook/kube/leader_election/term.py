@@ -17,7 +17,7 @@ client with permission to write Leases could stop the loop for a day.
 Unlike in client-go, a Lease is released at shutdown only after the work has stopped, and the same identity in another
 process is another candidate.
 
-Source: serving.md 7, own elector; client-go tools/leaderelection.
+Source: docs/specifications/serving.md 7, own elector; client-go tools/leaderelection.
 """
 
 import asyncio

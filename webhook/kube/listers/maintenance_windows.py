@@ -3,7 +3,7 @@
 Rollouts and staged updates query every member on every pass. Results that do not depend on the time are therefore
 cached until an object changes. Whether windows are open is cached until they next open or close.
 
-Source: upgrade-runs.md 11.
+Source: docs/specifications/upgrade-runs.md 11.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """Override snapshots in the cache that apply to a placement and its bindings.
 
-Source: rollout.md 6.2, 6.3 and 6.5.
+Source: docs/specifications/rollout.md 6.2, 6.3 and 6.5.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

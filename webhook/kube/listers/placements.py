@@ -2,7 +2,7 @@
 
 Controllers and answers both plan from `rollout_state`, so an answer about a rollout predicts the controller's actions.
 
-Source: rollout.md 7.
+Source: docs/specifications/rollout.md 7.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

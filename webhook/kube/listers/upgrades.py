@@ -2,7 +2,7 @@
 
 Shared by the controllers of runs and the answers about plans.
 
-Source: upgrade-runs.md 3.6, 5, 10.5, 11 and 14.5.
+Source: docs/specifications/upgrade-runs.md 3.6, 5, 10.5, 11 and 14.5.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -3,7 +3,7 @@
 Follows no redirect, keeps no cookie, and reads little of the response. Secrets and authorities are read from their
 files on every call, because both are rotated. The caller sets the timeout.
 
-Source: upgrade-runs.md 13.4.
+Source: docs/specifications/upgrade-runs.md 13.4.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ deleted and created again, because no write would be validated in between.
 
 `settle_at_start` and `settle_at_changes` call a function once at the start and after every change, with backoff.
 
-Source: serving.md 4.5.
+Source: docs/specifications/serving.md 4.5.
 """
 
 import asyncio

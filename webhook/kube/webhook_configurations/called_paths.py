@@ -9,7 +9,7 @@ secret.
 
 While the configurations cannot be read, only the file of secrets counts.
 
-Source: serving.md 8, "Strangers at the hooks".
+Source: docs/specifications/serving.md 8, "Strangers at the hooks".
 """
 
 import asyncio

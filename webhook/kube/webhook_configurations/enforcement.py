@@ -7,7 +7,7 @@ then, but invalid objects are admitted. Replicas watch the configurations anyway
 A replica that starts after the deletion has never seen the missing configuration. Therefore a setting declares that
 configurations are expected. Otherwise, only a configuration that was seen before is missed.
 
-Source: serving.md 1.3.
+Source: docs/specifications/serving.md 1.3.
 """
 
 import time

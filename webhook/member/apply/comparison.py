@@ -6,7 +6,7 @@ change), the manifest itself is compared: *degraded mode*. Full comparison alway
 field that only the member has is a difference. Neither compares fields that belong to the cluster, or that the author
 leaves to it.
 
-Source: rollout.md 14.
+Source: docs/specifications/rollout.md 14.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ The object is contested until the content that the agent has written has lasted 
 All state is in memory, for the objects that were changed last. A restart resets it, and so does new content of the
 Work.
 
-Source: rollout.md 11.8. Not in the reference.
+Source: docs/specifications/rollout.md 11.8. Not in the reference.
 """
 
 from collections import OrderedDict

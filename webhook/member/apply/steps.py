@@ -8,7 +8,7 @@ Every step fails with its own reason. After a conflict with another writer, the 
 state. They are also retried once after the member failed to answer. A refusal concerns only its manifest. Only a member
 that answers no request at all aborts the whole pass, because no object's state is known then.
 
-Source: rollout.md 11.5.
+Source: docs/specifications/rollout.md 11.5.
 """
 
 import asyncio

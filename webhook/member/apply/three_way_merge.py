@@ -10,7 +10,7 @@ Example: the last manifest had the labels ``app`` and ``tier``, the present one 
 member has added ``team``. The merge removes ``tier`` and keeps ``team``. Without the last manifest, the two would look
 alike: either ``tier`` would remain forever, or ``team`` would be removed in each pass.
 
-Source: rollout.md 11.6; Kubernetes strategic merge patch (``patchMergeKey`` in ``k8s.io/api``).
+Source: docs/specifications/rollout.md 11.6; Kubernetes strategic merge patch (``patchMergeKey`` in ``k8s.io/api``).
 """
 
 from collections.abc import Mapping, Sequence

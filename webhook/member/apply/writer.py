@@ -8,7 +8,7 @@ the reference only client-side apply stores the manifest.
 An object that still matches the result of the same write is not written again: see `webhook.member.apply.fingerprints`.
 Without a stored fingerprint, an object that carries the hash of the manifest is first checked by a dry run.
 
-Source: rollout.md 11.5 and 11.6; KubeFleet pkg/controllers/workapplier/apply.go.
+Source: docs/specifications/rollout.md 11.5 and 11.6; KubeFleet pkg/controllers/workapplier/apply.go.
 """
 
 from collections.abc import Mapping

@@ -11,7 +11,7 @@ Example: a placement drops the definition of ``backups.example.com``. A user of 
 The definition is deleted right after its objects were listed. An object that is created in the milliseconds in between
 is deleted with it: an API server offers no precondition on the objects of a definition.
 
-Source: rollout.md 20. Differs from the reference, which deletes definitions like any other object.
+Source: docs/specifications/rollout.md 20. Differs from the reference, which deletes definitions like any other object.
 """
 
 from collections.abc import AsyncIterator, Sequence

@@ -2,7 +2,7 @@
 
 No other module of this package deletes: `tests.contracts.member_deletions`, a part of ``make lint``, checks that.
 
-Source: rollout.md 11.3, 18 and 20.
+Source: docs/specifications/rollout.md 11.3, 18 and 20.
 """
 
 import logging
@@ -486,7 +486,7 @@ async def _unblock(identities: Sequence[ManifestIdentity], owner: JsonObject, me
     The garbage collector deletes an owner in the foreground only after every dependent with ``blockOwnerDeletion`` is
     deleted. An object with another owner remains for as long as that owner exists.
 
-    Source: rollout.md 20.
+    Source: docs/specifications/rollout.md 20.
     """
     for identity, kind in await served_kinds(identities, member):
         key = Key(identity.name, identity.namespace)

@@ -10,7 +10,8 @@ InternalMemberCluster, or without permission to read it, the agent waits.
 
 The local clock is never compared with that of the hub.
 
-Source: rollout.md 21.1 and 21.2; scheduling.md 19; KubeFleet pkg/controllers/internalmembercluster/v1beta1.
+Source: docs/specifications/rollout.md 21.1 and 21.2; docs/specifications/scheduling.md 19; KubeFleet
+pkg/controllers/internalmembercluster/v1beta1.
 """
 
 import asyncio

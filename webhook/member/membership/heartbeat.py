@@ -3,7 +3,8 @@
 The same status is written into an InternalMemberCluster, which the hub's controller reads, or directly into the
 MemberCluster. The latter also gets the conditions that the hub would add.
 
-Source: scheduling.md 18 and 19; rollout.md 21.1; placement-api.md 3.11.
+Source: docs/specifications/scheduling.md 18 and 19; docs/specifications/rollout.md 21.1;
+docs/specifications/placement-api.md 3.11.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """The AppliedWork that owns a Work's objects: create it, take it over, or report its other owner.
 
-Source: rollout.md 11.1. Differs from the reference, which finds it by name alone: `scorer.membership.identity`.
+Source: docs/specifications/rollout.md 11.1. Differs from the reference, which finds it by name alone:
+`scorer.membership.identity`.
 """
 
 from datetime import datetime

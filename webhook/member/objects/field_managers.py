@@ -7,7 +7,7 @@ them into applied fields, as ``kubectl apply --server-side`` does.
 A manager of the status alone does not count as a manager of the object, because every controller is one. The reference
 counts such managers, too, and therefore never forces the apply of an object whose status a controller writes.
 
-Source: rollout.md 11.6; KubeFleet pkg/controllers/workapplier/apply.go; client-go util/csaupgrade.
+Source: docs/specifications/rollout.md 11.6; KubeFleet pkg/controllers/workapplier/apply.go; client-go util/csaupgrade.
 """
 
 from collections.abc import Callable, Mapping

@@ -3,7 +3,7 @@
 The Work's status lists the objects that were applied or were about to be. The AppliedWork on the member lists those
 that it owns. Either list finds an object that an earlier pass applied and that the Work no longer holds.
 
-Source: rollout.md 11.1 to 11.3; KubeFleet pkg/controllers/workapplier/preprocess.go.
+Source: docs/specifications/rollout.md 11.1 to 11.3; KubeFleet pkg/controllers/workapplier/preprocess.go.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

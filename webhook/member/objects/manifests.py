@@ -3,7 +3,7 @@
 Every manifest becomes either a `Manifest`, with its kind resolved and without the fields that only the member sets, or
 a `RejectedManifest`, with the reason that the Work's status will show.
 
-Source: rollout.md 2.6 and 11.2.
+Source: docs/specifications/rollout.md 2.6 and 11.2.
 """
 
 import hashlib

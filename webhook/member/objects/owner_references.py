@@ -1,6 +1,6 @@
 """Owner references of objects on the member: AppliedWorks and other owners.
 
-Source: rollout.md 11.1 and 11.5.
+Source: docs/specifications/rollout.md 11.1 and 11.5.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,7 @@ The resource group is that of the cluster. AKS puts the nodes into a group of th
 ``MC_GROUP_CLUSTER_REGION``. If that name can be split in several ways, or is another one, the group is unknown. Nodes
 that AKS does not manage are in the group of their cluster.
 
-Source: seed 003; scheduling.md 18; https://learn.microsoft.com/azure/aks/faq, node resource group.
+Source: seed 003; docs/specifications/scheduling.md 18; https://learn.microsoft.com/azure/aks/faq, node resource group.
 """
 
 import re

@@ -3,7 +3,7 @@
 Built in: the watches on nodes, pods and namespaces. Optional: a price list and a property provider. Values that cannot
 be collected keep their last state, which the conditions report.
 
-Source: scheduling.md 18.
+Source: docs/specifications/scheduling.md 18.
 """
 
 import asyncio

@@ -9,7 +9,8 @@ It prints a JSON object on its standard output::
 kill counts as hanging, and with three hanging runs the agent starts no further one. A command that cannot be started,
 or times out on its first run, is not run again before the agent restarts.
 
-Source: scheduling.md 18; KubeFleet pkg/controllers/internalmembercluster/v1beta1, pkg/propertyprovider.
+Source: docs/specifications/scheduling.md 18; KubeFleet pkg/controllers/internalmembercluster/v1beta1,
+pkg/propertyprovider.
 """
 
 import asyncio

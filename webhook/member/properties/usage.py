@@ -4,7 +4,7 @@ Only the amounts of a node or a pod are kept. A node or pod counts until it is d
 cordoned. A pod counts from its assignment to a node until it has succeeded or failed, with the requests of its regular
 containers.
 
-Source: scheduling.md 18; KubeFleet pkg/propertyprovider/azure/trackers.
+Source: docs/specifications/scheduling.md 18; KubeFleet pkg/propertyprovider/azure/trackers.
 """
 
 from collections import Counter

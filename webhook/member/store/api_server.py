@@ -2,7 +2,7 @@
 
 Every write has the same field manager, which later distinguishes our fields from those of other writers.
 
-Source: rollout.md 21.1; scheduling.md 19.
+Source: docs/specifications/rollout.md 21.1; docs/specifications/scheduling.md 19.
 """
 
 from typing import Final

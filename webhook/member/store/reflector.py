@@ -3,7 +3,7 @@
 No object is cached here, unless the listener keeps it. Failed reads are retried with backoff, and each error is logged
 once.
 
-Source: serving.md 7.
+Source: docs/specifications/serving.md 7.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The delay until the next pass over a Work that no change triggers.
 
-Source: rollout.md 11.7; KubeFleet pkg/controllers/workapplier/backoff.go.
+Source: docs/specifications/rollout.md 11.7; KubeFleet pkg/controllers/workapplier/backoff.go.
 """
 
 from dataclasses import dataclass, replace

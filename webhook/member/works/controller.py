@@ -1,6 +1,6 @@
 """The controller of a member's Works: reconciles each on changes of it or its objects, and after a backoff.
 
-Source: rollout.md 11; KubeFleet pkg/controllers/workapplier.
+Source: docs/specifications/rollout.md 11; KubeFleet pkg/controllers/workapplier.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ polled. If the member stops serving the watched version, the watch is restarted 
 The agent's own writes trigger a pass, too. That pass writes nothing, and therefore triggers no further one. While
 another client keeps reverting the applied state, the passes back off.
 
-Source: rollout.md 11.7; the reference only polls.
+Source: docs/specifications/rollout.md 11.7; the reference only polls.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ Differences from the reference: the agent does not apply to an object that is be
 are identified by group, kind and name, so an object is not deleted when its manifest moves to another version. An
 object whose last apply failed counts as well, because the failure may have come after the write.
 
-Source: rollout.md 11, 13, 14, 18 and 20; KubeFleet pkg/controllers/workapplier.
+Source: docs/specifications/rollout.md 11, 13, 14, 18 and 20; KubeFleet pkg/controllers/workapplier.
 """
 
 import asyncio

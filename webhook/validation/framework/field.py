@@ -4,7 +4,7 @@ A rule yields `FieldError` and `FieldWarning` and never raises, so that one answ
 plain text that starts with the offending value, if any. The phrase of the cause ("Invalid value: ") is prepended when
 the answer is written.
 
-Source: serving.md 1.6; Kubernetes apimachinery ``pkg/util/validation/field``.
+Source: docs/specifications/serving.md 1.6; Kubernetes apimachinery ``pkg/util/validation/field``.
 """
 
 import re

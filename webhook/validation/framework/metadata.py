@@ -61,7 +61,7 @@ KNOWN_FLEET_KEYS: Final = frozenset(
 def validate_metadata(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[FieldError]:
     """Name (A-01), labels (A-02) and annotation keys (A-03) have the syntax that the API server requires.
 
-    Source: placement-api.md 2.1. On an update, only changes are checked.
+    Source: docs/specifications/placement-api.md 2.1. On an update, only changes are checked.
     """
     before = old or _NO_META
     if new.name and new.name != before.name and (error := dns_subdomain_error(new.name)):
@@ -72,7 +72,7 @@ def validate_metadata(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[Field
 def validate_labels_and_annotations(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[FieldError]:
     """Labels (A-02) and annotation keys (A-03) have the syntax that the API server requires.
 
-    Source: placement-api.md 2.1. On an update, only changes are checked.
+    Source: docs/specifications/placement-api.md 2.1. On an update, only changes are checked.
     """
     before = old or _NO_META
     if new.labels != before.labels:
@@ -96,7 +96,7 @@ def _validate_labels(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator
 def validate_name_length(name: str, rule: str) -> Iterator[FieldError]:
     """The name has at most 63 characters, because it becomes a label value.
 
-    Source: placement-api.md P-01, R-01, M-01.
+    Source: docs/specifications/placement-api.md P-01, R-01, M-01.
     """
     if len(name) > 63:
         yield too_long(METADATA / "name", name, 63, rule)
@@ -105,7 +105,7 @@ def validate_name_length(name: str, rule: str) -> Iterator[FieldError]:
 def warn_about_reserved_keys(new: ObjectMeta, old: ObjectMeta | None, context: Context) -> Iterator[FieldWarning]:
     """A user's label or annotation with the system's prefix and no known meaning is probably a mistake.
 
-    Source: placement-api.md X-97.
+    Source: docs/specifications/placement-api.md X-97.
     """
     if context.is_ours:
         return

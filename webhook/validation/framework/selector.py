@@ -1,6 +1,6 @@
 """Rules on selectors: label selectors, property requirements and sorters, and the syntax of property names.
 
-Source: placement-api.md 2.1, 2.2, 2.6, 7.2 and the rules P-27 to P-36.
+Source: docs/specifications/placement-api.md 2.1, 2.2, 2.6, 7.2 and the rules P-27 to P-36.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ OLD_NODE_COUNT: Final = "kubernetes.azure.com/node-count"
 def validate_label_selector(selector: LabelSelector, at: FieldPath, rule: str) -> Iterator[FieldError]:
     """Keys are qualified names, values are label values, and operators have the values they need.
 
-    Source: placement-api.md 2.6.
+    Source: docs/specifications/placement-api.md 2.6.
     """
     for key, value in selector.match_labels.items():
         if error := qualified_name_error(key):
@@ -68,7 +68,7 @@ def validate_label_requirement(requirement: LabelSelectorRequirement, at: FieldP
 def validate_requirements(requirements: Sequence[PropertySelectorRequirement], at: FieldPath) -> Iterator[Finding]:
     """Each requirement is well formed, and the requirements on one property do not contradict each other.
 
-    Source: placement-api.md P-31 to P-35.
+    Source: docs/specifications/placement-api.md P-31 to P-35.
     """
     sound: dict[str, list[tuple[str, Quantity]]] = {}
     for i, requirement in enumerate(requirements):
@@ -101,7 +101,7 @@ def validate_requirement(requirement: PropertySelectorRequirement, at: FieldPath
 def validate_property_name(name: str, at: FieldPath, rule: str) -> Iterator[Finding]:
     """The name has the syntax of properties. A name that the user probably did not intend causes a warning.
 
-    Source: placement-api.md 2.2, X-09, X-19.
+    Source: docs/specifications/placement-api.md 2.2, X-09, X-19.
     """
     if error := property_name_error(name):
         yield invalid(at / "name", name, error, rule)
@@ -114,7 +114,7 @@ def validate_property_name(name: str, at: FieldPath, rule: str) -> Iterator[Find
 def validate_sorter(sorter: PropertySorter, at: FieldPath) -> Iterator[Finding]:
     """A sorter has a property name and one of the two sort orders.
 
-    Source: placement-api.md P-36.
+    Source: docs/specifications/placement-api.md P-36.
     """
     yield from validate_property_name(sorter.name, at, "P-36")
     if sorter.sort_order not in SORT_ORDERS:
@@ -126,7 +126,7 @@ def contradiction(bounds: Sequence[tuple[str, Quantity]]) -> str:
 
     Only pairs are compared: ``Ge 5``, ``Le 5`` and ``Ne 5`` together pass, although no value meets all three.
 
-    Source: placement-api.md 7.2.
+    Source: docs/specifications/placement-api.md 7.2.
     """
     equal = [quantity for operator, quantity in bounds if operator == "Eq"]
     if wrong := next((other for other in equal if other != equal[0]), None):
@@ -175,7 +175,7 @@ def property_name_error(name: str) -> str:
 
     Resource properties are split only at the first dash.
 
-    Source: placement-api.md 2.2.
+    Source: docs/specifications/placement-api.md 2.2.
     """
     if len(name) > LONGEST_PROPERTY_NAME:
         return f"must have at most {LONGEST_PROPERTY_NAME} characters"

@@ -8,7 +8,7 @@ namespace of a member that has left.
 The annotation does not confirm a removal (removal.md 5). Members keep their content in all three cases, so no placement
 loses content that a digest could name. Only the fleet's own objects are lost, and the right to delete them is enough.
 
-Source: placement-api.md 8, whose table these three rows extend.
+Source: docs/specifications/placement-api.md 8, whose table these three rows extend.
 """
 
 from collections.abc import Iterator

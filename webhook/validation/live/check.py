@@ -5,7 +5,7 @@ A live check is a pure function of (object, stored object, context) that yields 
 checks are skipped. An error in a check is reported through the context, and never refuses a write. In all three cases,
 earlier warnings are kept.
 
-Source: placement-api.md 10 and 11.
+Source: docs/specifications/placement-api.md 10 and 11.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """Live checks on evictions and disruption budgets.
 
-Source: placement-api.md 10.3; rollout.md 19.2.
+Source: docs/specifications/placement-api.md 10.3; docs/specifications/rollout.md 19.2.
 """
 
 from collections.abc import Iterator

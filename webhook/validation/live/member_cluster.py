@@ -1,6 +1,6 @@
 """Live checks on MemberCluster.
 
-Source: placement-api.md 9 and 10.4; scheduling.md 9 and 16.
+Source: docs/specifications/placement-api.md 9 and 10.4; docs/specifications/scheduling.md 9 and 16.
 """
 
 from collections.abc import Iterator

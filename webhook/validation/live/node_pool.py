@@ -3,7 +3,7 @@
 They read the NodeClaims of the hub. The work is bounded: at most `MOST_CLAIMS` claims, and neither pods nor prices.
 `plan` and `simulate disruption` predict the rest.
 
-Source: nodepool-disruption.md 2.10.
+Source: docs/specifications/nodepool-disruption.md 2.10.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

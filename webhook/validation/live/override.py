@@ -3,7 +3,7 @@
 The content of a placement is that of its latest complete snapshot, plus the known objects on the hub that it selects.
 The objects count because the loop creates the next snapshot only a while after a write.
 
-Source: placement-api.md 10.3.
+Source: docs/specifications/placement-api.md 10.3.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 On an update, they check only what the update changes.
 
-Source: placement-api.md 10.1.
+Source: docs/specifications/placement-api.md 10.1.
 """
 
 import re

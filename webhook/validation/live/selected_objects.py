@@ -1,6 +1,6 @@
 """Live checks on the objects that a placement selects.
 
-Source: placement-api.md 10.1.
+Source: docs/specifications/placement-api.md 10.1.
 """
 
 from collections.abc import Callable, Iterator

@@ -2,7 +2,7 @@
 
 Most of these errors are final for a run: it fails to initialize, and the user must create a new run.
 
-Source: placement-api.md 10.2; staged-updates.md 3 and 4.
+Source: docs/specifications/placement-api.md 10.2; docs/specifications/staged-updates.md 3 and 4.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Live checks on upgrade strategies and runs, against the present state of the hub.
 
-Source: upgrade-runs.md 4.1 and 4.2.
+Source: docs/specifications/upgrade-runs.md 4.1 and 4.2.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Set

@@ -1,6 +1,7 @@
 """Rules on ClusterResourcePlacementDisruptionBudget.
 
-Source: placement-api.md 7.8 and 10.3; KubeFleet pkg/utils/validator/clusterresourceplacementdisruptionbudget.go.
+Source: docs/specifications/placement-api.md 7.8 and 10.3; KubeFleet
+pkg/utils/validator/clusterresourceplacementdisruptionbudget.go.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 An entry that cannot be placed would fail once per binding. These rules report it when the envelope is written.
 
-Source: placement-api.md 7.8 and 10.3.
+Source: docs/specifications/placement-api.md 7.8 and 10.3.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """Rules on ClusterResourcePlacementEviction.
 
-Source: placement-api.md 7.8; KubeFleet pkg/utils/validator/clusterresourceplacementeviction.go.
+Source: docs/specifications/placement-api.md 7.8; KubeFleet pkg/utils/validator/clusterresourceplacementeviction.go.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Objects and namespaces that are never placed, whether selected by a term or wrapped in an envelope.
 
-Source: placement-api.md 2.1, X-01 and X-02; rollout.md 2.3.
+Source: docs/specifications/placement-api.md 2.1, X-01 and X-02; docs/specifications/rollout.md 2.3.
 """
 
 from typing import Final

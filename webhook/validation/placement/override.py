@@ -1,6 +1,7 @@
 """Rules on ClusterResourceOverride and ResourceOverride.
 
-Source: placement-api.md 7.7 and 10.3; KubeFleet pkg/utils/validator/clusterresourceoverride.go, resourceoverride.go.
+Source: docs/specifications/placement-api.md 7.7 and 10.3; KubeFleet pkg/utils/validator/clusterresourceoverride.go,
+resourceoverride.go.
 """
 
 import re

@@ -2,8 +2,8 @@
 
 The model checks the shape (types, bounds, enum values). Both kinds have the same spec, and most rules apply to both.
 
-Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the CEL rules of
-    its CRDs.
+Source: docs/specifications/placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the
+    CEL rules of its CRDs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -76,7 +76,7 @@ def validate_policy(policy: PlacementPolicy) -> Iterator[Finding]:
 def validate_policy_matrix(policy: PlacementPolicy) -> Iterator[FieldError]:
     """A placement type takes only its own fields. An empty field counts as well (P-20, P-23, P-25).
 
-    Source: placement-api.md 5 and 2.8.
+    Source: docs/specifications/placement-api.md 5 and 2.8.
     """
     rule, fields = _NOT_WITH[policy.placement_type]
     for name in fields:

@@ -2,8 +2,8 @@
 
 In the order of the specification.
 
-Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the CEL rules of
-    its CRDs.
+Source: docs/specifications/placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the
+    CEL rules of its CRDs.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """Rules on ClusterApprovalRequest and ApprovalRequest.
 
-Source: placement-api.md 7.6 and 10.2; staged-updates.md 6.2.
+Source: docs/specifications/placement-api.md 7.6 and 10.2; docs/specifications/staged-updates.md 6.2.
 """
 
 from collections.abc import Iterator

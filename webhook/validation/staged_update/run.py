@@ -1,6 +1,6 @@
 """Rules on ClusterStagedUpdateRun and StagedUpdateRun.
 
-Source: placement-api.md 7.5 and 10.2.
+Source: docs/specifications/placement-api.md 7.5 and 10.2.
 """
 
 import re

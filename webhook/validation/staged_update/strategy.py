@@ -3,7 +3,7 @@
 The reference checks most of this when it initializes a run, and an error is then final. These rules report the
 error when the strategy is written.
 
-Source: placement-api.md 7.4 and 10.2; staged-updates.md 3.
+Source: docs/specifications/placement-api.md 7.4 and 10.2; docs/specifications/staged-updates.md 3.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Rules on ClusterVersionCatalog.
 
-Source: upgrade-runs.md 3.6.
+Source: docs/specifications/upgrade-runs.md 3.6.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Approval requires the right to update ``clusterupgradegates/status``, which the API server checks itself.
 
-Source: upgrade-runs.md 3.5 and 4.4.
+Source: docs/specifications/upgrade-runs.md 3.5 and 4.4.
 """
 
 from collections.abc import Iterator

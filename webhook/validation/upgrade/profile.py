@@ -1,6 +1,6 @@
 """Rules on ClusterUpgradeProfile.
 
-Source: upgrade-runs.md 4.3 and 12.
+Source: docs/specifications/upgrade-runs.md 4.3 and 12.
 """
 
 import re

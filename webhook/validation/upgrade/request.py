@@ -1,6 +1,6 @@
 """Rules on ClusterUpgradeRequest: runs create requests, an external upgrader reports in their status.
 
-Source: upgrade-runs.md 4.4 and 13.4.
+Source: docs/specifications/upgrade-runs.md 4.4 and 13.4.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """Rules on ClusterUpgradeRun: its goal, its sequence, and the changes that its present state allows.
 
-Source: upgrade-runs.md 3.3, 4.2 and 9.
+Source: docs/specifications/upgrade-runs.md 3.3, 4.2 and 9.
 """
 
 from collections.abc import Iterator, Mapping

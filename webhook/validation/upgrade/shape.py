@@ -1,6 +1,6 @@
 """Rules that all upgrade kinds share: their shape, and the syntax of names, versions, times and selectors.
 
-Source: upgrade-runs.md 3, 3.2 and 4.
+Source: docs/specifications/upgrade-runs.md 3, 3.2 and 4.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Rules on ClusterUpgradeStrategy, and on the sequence in a run.
 
-Source: upgrade-runs.md 3.2 and 4.1.
+Source: docs/specifications/upgrade-runs.md 3.2 and 4.1.
 """
 
 import re

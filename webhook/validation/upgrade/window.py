@@ -1,6 +1,6 @@
 """Rules on ClusterMaintenanceWindow.
 
-Source: upgrade-runs.md 4.3 and 11; 2.5 for short windows.
+Source: docs/specifications/upgrade-runs.md 4.3 and 11; 2.5 for short windows.
 """
 
 from collections.abc import Iterator
