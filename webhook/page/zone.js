@@ -51,16 +51,22 @@ export function moment(instant) {
   return `${dayOf(instant)}${isFar ? ` ${local(instant).year}` : ""} ${clock(instant)}`;
 }
 
-/** A text of the API with its instants as the reader's clock shows them. */
+/** A text of the API with its instants as the reader's clock shows them. Impossible times, which a refusal may quote, remain as they are. */
 export function localTimes(text) {
-  return text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (found) => moment(Date.parse(found)))
+  return text.replace(/\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z/g, withYear)
     .replace(/\b([A-Z][a-z]{2}) (\d\d [A-Z][a-z]{2}) (\d\d:\d\d) UTC\b/g, withoutYear);
+}
+
+/** `2026-12-05T21:00:00Z` in the reader's zone. */
+function withYear(found, seconds) {
+  const instant = Date.parse(found);
+  return new Date(instant).toJSON()?.startsWith(seconds) ? moment(instant) : found; // `Date` takes 30 February for 2 March
 }
 
 /** `Sat 05 Dec 21:00 UTC` in the reader's zone; the day of the week gives the year. */
 function withoutYear(found, weekday, date, time) {
   const now = new Date(serverNow()).getUTCFullYear();
-  const instant = [now, now + 1, now - 1].map((year) => Date.parse(`${date} ${year} ${time} UTC`)).find((one) => new Date(one).toUTCString().startsWith(weekday));
+  const instant = [now, now + 1, now - 1].map((year) => Date.parse(`${date} ${year} ${time} UTC`)).find((one) => new Date(one).toUTCString().startsWith(`${weekday}, ${date} `));
   return instant === undefined ? found : moment(instant);
 }
 

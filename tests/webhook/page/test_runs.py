@@ -173,6 +173,10 @@ async def test_times_are_those_of_the_readers_zone(hub, open_page):
         pytest.param("oslo until Wed 02 Dec 13:00 UTC", "oslo until Wed 2 Dec 18:30", id="this-year"),
         pytest.param("oslo until Fri 01 Jan 20:00 UTC", "oslo until Sat 2 Jan 1:30", id="next-year"),
         pytest.param("oslo until Wed 02 Dec 13:00 CET", "oslo until Wed 02 Dec 13:00 CET", id="another-zone"),
+        pytest.param("from 2026-13-01T00:00:00Z on", "from 2026-13-01T00:00:00Z on", id="no-such-month"),
+        pytest.param("from 2027-02-30T00:00:00Z on", "from 2027-02-30T00:00:00Z on", id="no-such-day"),
+        pytest.param("oslo until Inv 05 Dec 99:99 UTC", "oslo until Inv 05 Dec 99:99 UTC", id="no-such-time"),
+        pytest.param("oslo until Wed 31 Feb 13:00 UTC", "oslo until Wed 31 Feb 13:00 UTC", id="no-such-date"),
     ],
 )
 async def test_times_in_messages_are_those_of_the_readers_zone_too(hub, open_page, told, shown):

@@ -97,6 +97,17 @@ async def test_entries_are_in_days_the_latest_first(hub: FixtureHub, open_page: 
     assert [await days.nth(place).locator("li").count() for place in (0, 1)] == [1, 2]
 
 
+async def test_an_impossible_time_in_a_refusal_is_shown_as_it_is(hub: FixtureHub, open_page: Opener) -> None:
+    """A refusal quotes what a user wrote, and must not hide the entries after it."""
+    words = "update: spec.startTime: Invalid value: 2026-13-01T00:00:00Z, Inv 05 Dec 99:99 UTC: not a time"
+    hub.log = [entry(2, 1, message=words), entry(1, 2, **APPROVED)]
+    opened = await open_page("timeline")
+    await expect(shown(opened.page).locator(".log-messages")).to_have_text(
+        [words.removeprefix("update: "), APPROVED["message"]]
+    )
+    await opened.assert_quiet()
+
+
 @pytest.mark.parametrize(
     ("label", "value", "address", "found"),
     [
