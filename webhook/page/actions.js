@@ -71,6 +71,7 @@ class Action {
   constructor(order) {
     this.order = order;
     this.facts = null;
+    this.turn = 0; // of the preview: changes that arrive in a later one are outdated
     this.body = h("div", { class: "action-effect" });
     this.changes = h("section", { class: "action-changes", "aria-label": "Changes", hidden: true });
     this.status = h("p", { class: "action-status", role: "status" });
@@ -101,6 +102,8 @@ class Action {
   /** Ask for the effect. */
   async preview() {
     this.facts = null;
+    this.turn += 1;
+    this.changes.hidden = true;
     this.confirm.disabled = true;
     this.say("Checking the effect…");
     try {
@@ -127,10 +130,11 @@ class Action {
   async showChanges(clusters) {
     this.changes.hidden = !clusters.length;
     if (!clusters.length) return;
+    const { turn } = this;
     const title = h("h3", {}, `Changes on ${count(clusters.length, "cluster")}`);
     this.changes.replaceChildren(title, h("p", { class: "quiet" }, "Comparing the content…"));
     const content = await changesOfRun(this.order.target, clusters).catch((error) => [h("p", { class: "quiet" }, `Changes unavailable: ${error.message}`)]);
-    this.changes.replaceChildren(title, ...content);
+    if (turn === this.turn) this.changes.replaceChildren(title, ...content);
   }
 
   show(answer) {

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from scorer.api.kinds import APPROVAL_REQUEST, KINDS, MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, STAGED_STRATEGY
 from scorer.api.meta import format_time
@@ -19,6 +19,7 @@ from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.page.axe import COLOURS, FINDINGS, script
 from tests.webhook.page.conftest import LEGIBLE, PATIENCE, VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
+from tests.webhook.page.fixture_objects import rendered
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.endpoints.http.services import PageFacts
@@ -369,3 +370,31 @@ async def test_an_approval_shows_what_changes_on_the_clusters_of_the_next_stage(
             await expect(dialog.get_by_role("status")).to_have_text(
                 "ledger-2-after-first approved: run ledger-2 continues"
             )
+
+
+async def test_the_changes_are_those_of_the_latest_preview(tmp_path, tabs):
+    """While an effect is checked, and if that fails, none are shown. A late answer to an earlier preview is ignored."""
+    async with (
+        waiting_hub(tmp_path / "data") as up,
+        opened(tabs, f"{up.https_url}/#csur/{RUN}", token_of(up)) as page,
+    ):
+        dialog = page.get_by_role("dialog")
+        changes = dialog.get_by_role("region", name="Changes", exact=True)
+        again = dialog.get_by_role("button", name="Check again", exact=True)
+        held: list[Route] = []
+        await page.route("**/v1/render", lambda route: route.continue_() if held else held.append(route))
+        await page.get_by_role("button", name=f"Approve {RUN}", exact=True).click()
+        await expect(changes).to_contain_text("Comparing the content…")
+        await until(lambda: held)
+        await page.route("**/v1/actions", lambda route: route.fulfill(status=503))
+        await dialog.get_by_role("button", name="Confirm", exact=True).click()
+        await again.click()
+        await expect(dialog.locator(".action-next")).to_have_text("Nothing was changed. Check again later.")
+        await expect(changes).to_be_hidden()
+        await page.unroute("**/v1/actions")
+        await again.click()
+        await expect(changes).to_contain_text("The only cluster: bergen")
+        async with page.expect_event("requestfinished", lambda request: request == held[0].request):
+            await held[0].fulfill(json=rendered("ledger", [], message="an earlier release"))
+        await page.evaluate("new Promise((resolve) => setTimeout(resolve))")
+        await expect(changes).not_to_contain_text("an earlier release")
