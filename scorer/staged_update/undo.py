@@ -66,7 +66,8 @@ class PlacementRuns:
     """All runs of one placement.
 
     A run that was rolled back has no effect on older runs, nor has its rollback: together they changed nothing. Runs
-    between the two are affected, because the rollback reverted them as well.
+    between the two are affected, because the rollback reverted them as well. A rollback that was itself rolled back
+    does not count, so the run that it rolled back is in effect again.
 
     Args:
         records: The runs.
@@ -82,14 +83,18 @@ class PlacementRuns:
             if record.last_start[0]:
                 started.append(record)
         started.sort(key=_by_start)
-        undone = {record.name: record for record in started if self._is_taken_back(record)}
-        self._counting = [record for record in started if not {record.name, record.rollback_of} & undone.keys()]
+        self._undone: dict[str, UndoRecord] = {}
+        """Runs that were rolled back, by name."""
+        for record in reversed(started):  # the newest first: whether a run is undone depends on its later rollbacks
+            if any(self._undoes(other, record) for other in self._rollbacks.get(record.name, ())):
+                self._undone[record.name] = record
+        self._counting = [record for record in started if not {record.name, record.rollback_of} & self._undone.keys()]
         """Runs that affect all older runs, by their start."""
         self._reverting: list[tuple[UndoRecord, UndoRecord]] = []
         """Runs that were rolled back, each with its rollback, if other runs are between the two."""
         for rollback in started:
-            original = undone.get(rollback.rollback_of)
-            if original is None or rollback.name in undone:
+            original = self._undone.get(rollback.rollback_of)
+            if original is None or rollback.name in self._undone:
                 continue
             first, end = (bisect_left(started, record.last_start, key=_by_start) for record in (original, rollback))
             if end - first > 1:
@@ -98,7 +103,8 @@ class PlacementRuns:
     def undo_of(self, record: UndoRecord) -> str:
         """Return the name of a run that rolls back *record*, in progress or successful, or an empty string."""
         for other in self._rollbacks.get(record.name, ()):
-            if other.created >= record.created and (not other.is_final or other.has_succeeded):
+            is_pending = not other.is_final and other.created >= record.created and other.name not in self._undone
+            if is_pending or self._undoes(other, record):
                 return other.name
         return ""
 
@@ -121,11 +127,9 @@ class PlacementRuns:
             newer = [other for other in newer if other.rollback_of != record.name]
         return newer
 
-    def _is_taken_back(self, record: UndoRecord) -> bool:
-        return any(
-            other.has_succeeded and other.last_start > record.last_start
-            for other in self._rollbacks.get(record.name, ())
-        )
+    def _undoes(self, rollback: UndoRecord, record: UndoRecord) -> bool:
+        """Return whether *rollback* has rolled back *record*, and was not itself rolled back."""
+        return rollback.has_succeeded and rollback.last_start > record.last_start and rollback.name not in self._undone
 
 
 def _by_start(record: UndoRecord) -> tuple[str, str]:

@@ -131,6 +131,20 @@ def began(name, minute, of="", placement="p", conditions=OVER):
         pytest.param([began("q", 5), began("q-undo", 20, of="q")], "q-undo", id="reverted with an older one"),
         pytest.param([began("q", 5), began("q-undo", 20, of="q"), began("s", 15)], "s, q-undo", id="both, by age"),
         pytest.param([began("s", 10)], "s", id="in the same second"),
+        pytest.param(
+            [began("s", 20), began("s-undo", 30, of="s"), began("s-undo-undo", 40, of="s-undo")],
+            "s",
+            id="taken back and restored",
+        ),
+        pytest.param(
+            [
+                began("s", 20),
+                began("s-undo", 30, of="s", conditions=STOPPED),
+                began("s-undo-undo", 40, of="s-undo"),
+            ],
+            "s",
+            id="half taken back and restored",
+        ),
     ],
 )
 def test_a_run_after_which_others_have_changed_the_placement_is_undone_only_by_force(others, named):
@@ -151,6 +165,36 @@ def test_a_run_after_which_others_have_changed_the_placement_is_undone_only_by_f
 )
 def test_runs_of_which_nothing_would_be_lost_do_not_keep_a_run_from_being_undone(others):
     assert undone(began("r", 10), others)["spec"]["resourceSnapshotIndex"] == "4"
+
+
+RESTORED = [began("r-undo", 20, of="r"), began("r-undo-undo", 30, of="r-undo")]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param(RESTORED, id="taken back"),
+        pytest.param([began("r-undo", 20, of="r", conditions=STOPPED), RESTORED[1]], id="half taken back"),
+        pytest.param([began("q", 5), *RESTORED], id="with an older run"),
+    ],
+)
+def test_a_run_whose_undo_was_undone_can_be_undone_again(others):
+    made = undone(began("r", 10), others)
+    assert (made["metadata"]["name"], made["spec"]["resourceSnapshotIndex"]) == ("r-undo-2", "4")
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param(began("r-undo-2", 40, of="r"), id="a second undo of the run"),
+        pytest.param(began("r-undo-undo-undo", 40, of="r-undo-undo"), id="an undo of the last undo"),
+    ],
+)
+def test_a_run_that_was_undone_restored_and_undone_again_counts_no_more(last):
+    runs = [began("r", 10), *RESTORED, last]
+    assert undone(began("q", 5), runs)["metadata"]["name"] == "q-undo"
+    with pytest.raises(RunOrderRefusedError, match=r"run r-undo(-2)? already undoes run r$"):
+        undone(runs[0], runs[1:], force=True)
 
 
 def test_the_verdicts_on_all_runs_of_a_placement_need_no_call_for_every_pair():
