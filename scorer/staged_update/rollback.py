@@ -14,6 +14,7 @@ from scorer.staged_update.record import STARTED, clusters_of, status
 NO_INDEX: Final = "none"
 """Previous index of a run whose clusters had no resource snapshot before, or already the snapshot of the run."""
 _LONGEST_NAME: Final = 63
+_INDEX_DIGITS: Final = 18
 _KEPT: Final = (MAX_FAILURES, CLUSTER_DEADLINE)
 
 
@@ -87,7 +88,12 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
     }
 
 
+def is_index(text: str) -> bool:
+    """Return whether *text* is the index of a resource snapshot."""
+    return text.isascii() and text.isdecimal() and len(text) <= _INDEX_DIGITS
+
+
 def previous_index(run: JsonObject) -> str:
-    """Return the resource snapshot that most clusters had before a run. Empty without one other than the run's."""
+    """Return the resource snapshot that most clusters had before a run. Empty if unknown, or none but the run's."""
     recorded_index = annotation(run, PREVIOUS_INDEX)
-    return "" if recorded_index == NO_INDEX else recorded_index
+    return recorded_index if is_index(recorded_index) else ""

@@ -16,7 +16,7 @@ from scorer.api.unstructured.documents import annotation, dicts_at, name_of, sta
 from scorer.staged_update.orders import RunOrderRefusedError, index_used
 from scorer.staged_update.phase import OVER, RunPhase, RunSituation
 from scorer.staged_update.record import STARTED, SUCCEEDED, clusters_of, condition, is_final, status
-from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run
+from scorer.staged_update.rollback import NO_INDEX, changed_clusters, free_name, previous_index, rollback_run
 
 _MOST_NAMED: Final = 5
 
@@ -213,11 +213,11 @@ def undo_index(run: JsonObject, retained_indices: Collection[int] | None) -> str
     if recorded_index and (retained_indices is None or recorded_index in {str(index) for index in indices}):
         return recorded_index
     if recorded_index:
-        message = f"its clusters had resource snapshot {recorded_index[:63]}, which no longer exists"
-    elif annotation(run, PREVIOUS_INDEX):
+        message = f"its clusters had resource snapshot {recorded_index}, which no longer exists"
+    elif annotation(run, PREVIOUS_INDEX) == NO_INDEX:
         message = f"its clusters had no earlier resource snapshot than {index_used(run)}"
     else:
-        message = f"it has no annotation {PREVIOUS_INDEX}, so the previous resource snapshot is unknown"
+        message = f"it has no valid annotation {PREVIOUS_INDEX}, so the previous resource snapshot is unknown"
     choices = "" if retained_indices is None else f". {_choices(indices)}"
     raise RunOrderRefusedError(f"run {name_of(run)} cannot be undone: {message}{choices}")
 

@@ -35,7 +35,7 @@ from scorer.staged_update.outcome import NotYetError, RunFailedError, RunFailure
 from scorer.staged_update.plan.stages import PlannedStage, compute_stages
 from scorer.staged_update.plan.targets import Targets, external_placement, find_targets
 from scorer.staged_update.policy import inherited_annotations, policy_of
-from scorer.staged_update.rollback import NO_INDEX
+from scorer.staged_update.rollback import NO_INDEX, is_index
 
 LARGEST_STATUS: Final = 1_300_000
 """Maximum status in bytes of JSON.
@@ -44,7 +44,6 @@ etcd accepts 1.5 MiB per object, and the rest of the object is small.
 """
 _BYTES_PER_CLUSTER: Final = 520
 """Bytes that the two conditions of a cluster add to its entry by the end of the run."""
-_INDEX_DIGITS: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,7 @@ def _pinned_snapshot(index: str, groups: Sequence[SnapshotGroup], placement: Jso
         RunFailedError: The index is invalid, or no master snapshot has it.
         NotYetError: The snapshot is still being created.
     """
-    if not (index.isascii() and index.isdecimal() and len(index) <= _INDEX_DIGITS):
+    if not is_index(index):
         message = f"spec.resourceSnapshotIndex {index[:64]!r}: must be an integer of at least 0"
         raise RunFailedError(RunFailureCause.RESOURCE_INDEX_INVALID, message)
     group = next((group for group in groups if str(group.index) == index), None)  # as in the label: no leading zeros

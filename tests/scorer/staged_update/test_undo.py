@@ -51,13 +51,24 @@ def test_the_snapshot_before_is_gone_back_to(previous, retained, index):
         (
             "",
             {3, 5},
-            "has no annotation harbormaster.dev/previous-index, so the previous resource snapshot is unknown",
+            "has no valid annotation harbormaster.dev/previous-index, so the previous resource snapshot is unknown",
         ),
     ],
 )
 def test_without_a_snapshot_to_go_back_to_nothing_is_undone(previous, retained, message):
     with pytest.raises(RunOrderRefusedError, match=message):
         undo_index(done(previous=previous), retained)
+
+
+@pytest.mark.parametrize("retained", [None, {3, 5}], ids=["unknown snapshots", "known snapshots"])
+@pytest.mark.parametrize("previous", ["latest", "-1", "4 ", "\u0664", "4" * 19, "<b>4</b>"])
+def test_an_annotation_that_is_no_index_is_not_gone_back_to(previous, retained):
+    with pytest.raises(RunOrderRefusedError, match="the previous resource snapshot is unknown"):
+        undo_index(done(previous=previous), retained)
+
+
+def test_while_the_snapshots_are_unknown_the_one_before_counts_as_retained():
+    assert undo_index(done(previous="4" * 18), None) == "4" * 18
 
 
 def test_the_run_that_takes_another_back_is_like_it_and_says_so():

@@ -111,13 +111,16 @@ def test_a_run_says_whether_undo_would_accept_it(cache):
     assert refusal.startswith("run web-2 cannot be undone: its clusters had no earlier resource snapshot than ")
     put_run(over, "7", "2")
     assert listed("web-2") == (True, "7", "")  # this server does not watch snapshots
+    put_run(over, "7" * 4096, "3")
+    assert listed("web-2")[:2] == (False, "")
+    put_run(over, "7", "4")
     snapshot = {"metadata": {"name": "web-7-snapshot", "labels": {PARENT_PLACEMENT: "web", RESOURCE_INDEX: "7"}}}
     cache.of_kind(RESOURCE_SNAPSHOT).synced.set()
     assert "snapshot 7, which no longer exists. No snapshots exist" in listed("web-2")[2]
     assert listed("web-2", {STAGED_RUN}) == (True, "7", ""), "without the right to list placements"
     put(cache, RESOURCE_SNAPSHOT, snapshot)
     assert listed("web-2") == (True, "7", "")
-    put_run(MOMENTS.at_twelve(name="web-3"), "7", "3", annotations={ROLLBACK_OF: "web-2"})
+    put_run(MOMENTS.at_twelve(name="web-3"), "7", "5", annotations={ROLLBACK_OF: "web-2"})
     assert listed("web-2") == (False, "", "run web-3 already undoes run web-2")
     assert listed("web-3") == (False, "", "run web-3 is not finished (Running). Stop it first")
 
