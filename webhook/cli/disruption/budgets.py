@@ -363,7 +363,7 @@ async def _calendar_of_hub(
     """Return the calendar, queried in parts: a response has limits of days, and of pools times days.
 
     Raises:
-        UserError: The hub refused.
+        UserError: The hub refused, or the pools changed between the requests.
     """
     from scorer.node_budgets.documents import MOST_POOL_DAYS
     from webhook.cli.hub.answers import hub_answers
@@ -387,7 +387,13 @@ async def _calendar_of_hub(
 
 
 def joined(first: JsonObject, rest: JsonObject) -> JsonObject:
-    """Return two consecutive calendars of the same pools as one. A period on both sides of the seam is one period."""
+    """Return two consecutive calendars of the same pools as one. A period on both sides of the seam is one period.
+
+    Raises:
+        UserError: The pools or their budgets differ, to which the positions in `binding` refer.
+    """
+    if _subjects(first) != _subjects(rest):
+        raise UserError("the NodePools or their budgets changed while the calendar was read. Run the command again")
     items = [
         {
             **item,
@@ -399,6 +405,13 @@ def joined(first: JsonObject, rest: JsonObject) -> JsonObject:
         for item, later in zip(first["items"], rest["items"], strict=True)
     ]
     return {**first, "until": rest["until"], "items": items}
+
+
+def _subjects(calendar: JsonObject) -> list[tuple[Any, ...]]:
+    """Return the pools of a calendar, each with its budgets and reasons."""
+    return [
+        (item["pool"], item["budgets"], [entry["reason"] for entry in item["reasons"]]) for item in calendar["items"]
+    ]
 
 
 def _joined_spans(spans: Sequence[JsonObject], following: Sequence[JsonObject]) -> list[JsonObject]:

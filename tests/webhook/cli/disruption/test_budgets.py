@@ -18,6 +18,7 @@ from tests.webhook.gate.gates import claim, node, node_pool, put_pool
 from webhook.answers.time_zones import UnknownZoneError, find_zone, local_zone
 from webhook.cli.disruption.budget_table import local_days, overview_rows
 from webhook.cli.disruption.budgets import joined
+from webhook.cli.errors import UserError
 
 WORK = {"schedule": "30 7 * * 1-5", "duration": "8h"}
 GENERAL = (
@@ -236,6 +237,26 @@ def test_parts_of_a_calendar_join_without_a_seam(cli, pools):
     for days in range(1, 9):
         seam = date(2026, 6, 15) + timedelta(days=days)
         assert joined(part("2026-06-15", days), part(seam, 9 - days)) == whole
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param({"general": GENERAL}, id="a pool was deleted"),
+        pytest.param({"batch": GENERAL, "general": GENERAL, "new": GENERAL}, id="a pool was created"),
+        pytest.param({"batch": GENERAL, "other": GENERAL}, id="a pool was replaced"),
+        pytest.param({"batch": GENERAL, "general": GENERAL[1:]}, id="a budget was deleted"),
+    ],
+)
+def test_parts_of_a_calendar_about_different_pools_do_not_join(cli, tmp_path, later):
+    def part(day, budgets):
+        file = files(tmp_path, *(node_pool(name, *items) for name, items in budgets.items()))
+        arguments = ("-f", file, "--total", 40, "--from", f"{day}T00:00:00Z", "--days", 1, "-o", "json")
+        return json.loads(calendar(cli, *arguments))
+
+    first = part("2026-06-15", {"batch": GENERAL, "general": GENERAL})
+    with pytest.raises(UserError, match=r"changed while the calendar was read\. Run the command again"):
+        joined(first, part("2026-06-16", later))
 
 
 @pytest.mark.parametrize(
