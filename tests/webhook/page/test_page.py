@@ -614,7 +614,7 @@ async def test_an_edit_that_is_being_judged_shows_the_last_known(hub, open_page)
     )
     await opened.page.get_by_role("link", name="Fleet", exact=True).click()
     await expect(opened.page.locator(".card", has_text="Placements")).to_have_text(
-        re.compile("0.satisfied · 1.being reevaluated")
+        re.compile("0.satisfied · 1.being.reevaluated")
     )
     await opened.assert_quiet()
 
