@@ -74,6 +74,7 @@ BOOTSTRAP_SECONDS: Final = 3600
 """Lifetime of the first token. The agent replaces it as soon as it starts."""
 
 _TOKEN_REVIEW: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
+_WRITES: Final = frozenset({"create", "delete", "patch", "update", "*"})
 _LEAVE_FIRST: Final = "Run harbormaster leave for it first, or if that hub is lost, add --take-over"
 _NO_TOKEN: Final = "none-yet"  # noqa: S105 - placeholder of a dry run
 
@@ -147,7 +148,7 @@ class Join:
             JoinError: The join is impossible. If a check fails, nothing is written.
         """
         uids = Uids(await self._hub.uid(), await self._cluster.uid())
-        self._roles = await self._desired_roles()
+        self._roles = await self._desired_roles(uids.hub)
         await self._check_hub()
         if not self._options.take_over:
             await self._check_cluster(uids)
@@ -158,10 +159,12 @@ class Join:
         await self._settle_all(uids, dry_run=True, report=lambda _: None)
         return await self._settle_all(uids, dry_run=False, report=self._report)
 
-    async def _desired_roles(self) -> tuple[Role, ...]:
-        """Return the roles for the options. The installed agent keeps two kinds of rights that options rarely repeat.
+    async def _desired_roles(self, hub_uid: str) -> tuple[Role, ...]:
+        """Return the roles for the options.
 
-        They are those on kinds that act on every request to the member, and those to disrupt nodes.
+        If the cluster is this member of this hub already, its agent keeps two kinds of rights that callers rarely
+        repeat: to write kinds that act on every request to the member, and to disrupt nodes. Roles that another hub
+        left behind, or that only allow reading, grant nothing.
 
         Raises:
             JoinError: The role belongs to a Helm release, and the options select its rights.
@@ -174,9 +177,14 @@ class Join:
                 f"{self._cluster}: ClusterRole {name} belongs to Helm release {release}. Omit "
                 "--apply…, and set rbac.apply, rbac.applyControlPlane and rbac.applyRoles of the release"
             )
+        access = await self._stored()
+        if access is None or (access.member, access.hub) != (options.member, hub_uid):
+            return options.roles(options.control_plane, NodeRights())
         rules = dicts_at(role, "rules")
-        groups = {group for rule in rules for group in texts_at(rule, "apiGroups")}
-        control_plane = options.control_plane or not groups.isdisjoint({*CONTROL_PLANE_GROUPS, "*"})
+        written = {
+            group for rule in rules if _WRITES & {*texts_at(rule, "verbs")} for group in texts_at(rule, "apiGroups")
+        }
+        control_plane = options.control_plane or not written.isdisjoint({*CONTROL_PLANE_GROUPS, "*"})
         return options.roles(control_plane, NodeRights.held_by(rules))
 
     async def missing(self) -> str:

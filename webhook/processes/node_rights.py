@@ -45,13 +45,17 @@ class NodeRights:
 
     @classmethod
     def held_by(cls, rules: Iterable[JsonObject]) -> "NodeRights":
-        """Return the rights to keep for an agent whose ClusterRole has *rules*: at least those of Advise."""
+        """Return the rights to keep for an agent whose ClusterRole has *rules*: at least those of Advise.
+
+        The right to evict pods is that of mode Act. The role names Karpenter's Lease in a rule of its own.
+        """
         acts, lease = False, DEFAULT_LEASE
         for rule in rules:
-            resources = texts_at(rule, "resources")
-            acts = acts or "pods/eviction" in resources
-            if "leases" in resources:
-                lease = next(iter(texts_at(rule, "resourceNames")), lease)
+            groups, resources, names = (texts_at(rule, key) for key in ("apiGroups", "resources", "resourceNames"))
+            if "" in groups and "pods/eviction" in resources and "create" in texts_at(rule, "verbs"):
+                acts = True
+            if kinds.LEASE.group in groups and "leases" in resources and len(names) == 1:
+                lease = names[0]
         return cls(NodeDisruptionMode.ACT, lease) if acts else cls()
 
     def rules(self) -> Iterator[PolicyRule]:

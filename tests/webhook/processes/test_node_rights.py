@@ -1,5 +1,7 @@
 """What the disruption of nodes may do: nothing in mode Off, look and tell in Advise, and more only in Act."""
 
+import pytest
+
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import SelectedResources, agent_roles, reconcile_roles
 from webhook.settings.gate import NodeDisruptionMode
@@ -44,6 +46,27 @@ def test_both_programs_get_them():
         assert rights(mode.rules()) <= rights(wide.rules)
         assert rights(mode.own_rules("harbormaster-node-disruption")) <= rights(own.rules)
         assert rights(mode.rules()) <= rights(reconcile_roles(SelectedResources(), "ns", nodes=mode)[0].rules)
+
+
+EVICTIONS = {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}
+LEASE = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["lead"], "verbs": ["get"]}
+
+
+@pytest.mark.parametrize(
+    ("rules", "held"),
+    [
+        pytest.param([rule.document() for rule in ACT.rules()], ACT, id="act"),
+        pytest.param([rule.document() for rule in ADVISE.rules()], NodeRights(), id="advise"),
+        pytest.param([], NodeRights(), id="none"),
+        pytest.param([EVICTIONS], NodeRights(NodeDisruptionMode.ACT), id="the-default-lease"),
+        pytest.param([LEASE, EVICTIONS, {**LEASE, "apiGroups": ["x"], "resourceNames": ["y"]}], ACT, id="other-group"),
+        pytest.param([{**EVICTIONS, "verbs": ["get"]}], NodeRights(), id="reading-is-not-acting"),
+        pytest.param([{**EVICTIONS, "apiGroups": ["example.com"]}], NodeRights(), id="evictions-of-another-group"),
+        pytest.param([{"nonResourceURLs": ["/version"], "verbs": ["create"]}], NodeRights(), id="no-resources"),
+    ],
+)
+def test_join_keeps_the_rights_that_a_role_has(rules, held):
+    assert NodeRights.held_by(rules) == held
 
 
 def test_the_lease_of_a_setting_is_named_without_its_namespace():
