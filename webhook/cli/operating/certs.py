@@ -191,7 +191,7 @@ def rotate_command(*, force: bool, distrust: bool, place: _AuthorityOptions, out
 
 async def _look(hub: HubOptions, settings: "CertsSettings") -> "CertificateState":
     async with _Hub(hub, settings) as session:
-        return await session.look()
+        return await session.inspect()
 
 
 async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, distrust: bool) -> "CertificateState":
@@ -297,14 +297,17 @@ class _Hub:
             raise UserError(str(error)) from error
 
     async def look(self) -> "CertificateState":
-        """Read the Secret, the webhook configurations and the APIService. Raises `webhook.kube.ports.StoreError`."""
+        """Read the Secret and the webhook configurations. Raises `webhook.kube.ports.StoreError`."""
         from webhook.doctor.certificate_report import CertificateState
         from webhook.runtime.clock import utc_now
 
         stored, registered = await self.secret.read(), await self._bundles.read()
-        service, is_required = await self._api_service(), self._settings.team_answers
-        state = CertificateState(self.secret.key, stored, self._bundles.name, registered, utc_now())
-        return replace(state, api_service=service, is_api_service_required=is_required)
+        return CertificateState(self.secret.key, stored, self._bundles.name, registered, utc_now())
+
+    async def inspect(self) -> "CertificateState":
+        """Read the APIService as well. Raises `webhook.kube.ports.StoreError`."""
+        state, service = await self.look(), await self._api_service()
+        return replace(state, api_service=service, is_api_service_required=self._settings.team_answers)
 
     async def _api_service(self) -> "Registered | None":
         """Return the APIService of the API for teams, if it exists and the caller may get it."""

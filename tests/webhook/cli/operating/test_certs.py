@@ -116,6 +116,7 @@ async def test_an_api_service_that_the_settings_expect(call, hub, lineage, monke
     assert (done.exit_code, done.stderr) == (0, f"note: APIService {API_SERVICE} not inspected: you may not\n")
     monkeypatch.setenv("HARBORMASTER_TEAM_ANSWERS", "true")
     assert (await call("inspect")).stderr == "error: you may not\n"
+    assert (await call("rotate", "--force")).exit_code == 0  # needs no right on the APIService
     del hub.refusal["apiservices"]
     assert f"error: APIService {API_SERVICE} is missing" in (await call("inspect")).stderr
 
