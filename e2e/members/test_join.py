@@ -54,7 +54,7 @@ from webhook.processes.join import Join, JoinOptions
 from webhook.processes.leave import Leave, LeaveOptions
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import agent_roles, default_applied
-from webhook.processes.sides import Side
+from webhook.processes.sides import JoinError, Side
 from webhook.settings.gate import NodeDisruptionMode
 
 SPACE = f"fleet-member-{MEMBER}"
@@ -383,6 +383,20 @@ def test_a_right_that_an_agent_holds_stays_when_its_member_joins_again(pair: Pai
     assert groups(pair) == wide
 
 
+def test_a_role_that_reads_or_that_another_hub_left_grants_nothing_more(pair: Pair) -> None:
+    hooks = "admissionregistration.k8s.io"
+    pair.join()
+    role = pair.in_member.get(CLUSTER_ROLE, AGENT)
+    reads = {"apiGroups": [hooks], "resources": ["validatingwebhookconfigurations"], "verbs": ["get"]}
+    pair.in_member.patch(CLUSTER_ROLE, AGENT, {"rules": [*role["rules"], reads]})
+    pair.join()
+    assert hooks not in groups(pair)
+    pair.join("--apply-control-plane")
+    pair.in_member.delete(SECRET, HUB_SECRET, SYSTEM)
+    pair.join()
+    assert hooks not in groups(pair)
+
+
 def test_an_agent_that_disrupts_nodes_still_may_when_its_member_joins_again(pair: Pair) -> None:
     pair.join()
     nodes = NodeRights(NodeDisruptionMode.ACT, "karpenter-of-this-member")
@@ -392,6 +406,22 @@ def test_an_agent_that_disrupts_nodes_still_may_when_its_member_joins_again(pair
     lines = pair.join()
     assert f"ClusterRole {AGENT} unchanged" in lines
     assert f"Role {SYSTEM}/{AGENT} unchanged" in lines
+
+
+def test_a_member_that_is_created_anew_after_the_question_remains(pair: Pair) -> None:
+    pair.join()
+
+    async def depart() -> None:
+        async with connected(pair.kubeconfig()) as (hub, member):
+            leaving = Leave(hub, member, LeaveOptions(MEMBER, SYSTEM, SYSTEM), lambda _: None, None)
+            await leaving.request_departure(dry_run=True)
+            pair.on_hub.delete(MEMBER_CLUSTER, MEMBER)
+            await asyncio.to_thread(pair.join)
+            await leaving.request_departure(dry_run=False)
+
+    with pytest.raises(JoinError, match="was created anew meanwhile"):
+        asyncio.run(depart())
+    assert pair.on_hub.find(MEMBER_CLUSTER, MEMBER)
 
 
 def test_a_member_that_is_lost_leaves_without_it(pair: Pair) -> None:

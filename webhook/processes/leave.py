@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.names import member_namespace
-from scorer.api.unstructured.documents import is_deleting
+from scorer.api.unstructured.documents import is_deleting, uid_of
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.membership.identity import HubMember
 from webhook.kube.ports import Key, NotFoundError, StoreError
@@ -68,6 +68,7 @@ class Leave:
         self._options = options
         self._report = report
         self._helm = helm
+        self._shown_uid = ""
 
     async def check(self) -> None:
         """Check that the cluster is this member of this hub, or not a member.
@@ -105,15 +106,24 @@ class Leave:
             )
 
     async def request_departure(self, *, dry_run: bool) -> bool:
-        """Delete the MemberCluster. Return whether it existed. Raises `JoinError`."""
+        """Delete the MemberCluster. Return whether it existed.
+
+        Raises:
+            JoinError: The hub refuses or does not respond, or the MemberCluster is not the one that an earlier dry run
+                has shown.
+        """
         key = Key(self._options.member)
         member = await self._hub.find(MEMBER_CLUSTER, key.name)
         if member is None:
             return False
+        uid = uid_of(member)
+        if self._shown_uid not in ("", uid):
+            raise JoinError(f"{self._hub}: MemberCluster {key.name} was created anew meanwhile. Run the command again")
+        self._shown_uid = uid
         await self._hub.check_right("delete", MEMBER_CLUSTER, key)
         if not dry_run and not is_deleting(member):
             try:
-                await self._hub.store.delete(MEMBER_CLUSTER, key, uid=member["metadata"]["uid"])
+                await self._hub.store.delete(MEMBER_CLUSTER, key, uid=uid)
             except NotFoundError:
                 pass
             except StoreError as error:

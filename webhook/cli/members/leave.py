@@ -93,7 +93,9 @@ async def _leave(leave: "Leave", name: str, *, yes: bool, dry_run: bool, seconds
     await leave.check()
     if not yes and not dry_run:
         any_removed = [await leave.request_departure(dry_run=True), await leave.clear(dry_run=True)]
-        if any(any_removed) and not is_agreed(f"Remove {name} from the fleet?", yes=False):
+        if not any(any_removed):
+            return _nothing_to_remove(name)
+        if not is_agreed(f"Remove {name} from the fleet?", yes=False):
             return 1
     was_registered = await leave.request_departure(dry_run=dry_run)
     if was_registered and not dry_run and (remainder := await wait_for(leave.waited_on, seconds)):
@@ -102,10 +104,14 @@ async def _leave(leave: "Leave", name: str, *, yes: bool, dry_run: bool, seconds
         )
     cleared = await leave.clear(dry_run=dry_run)
     if not was_registered and not cleared:
-        click.echo(f"member {name} not found, and nothing of it remains: no changes made")
-        return 0
+        return _nothing_to_remove(name)
     for remark in await leave.follow_up(dry_run=dry_run):
         complain(remark)
     if not dry_run:
         click.echo(f"{name} has left")
+    return 0
+
+
+def _nothing_to_remove(name: str) -> int:
+    click.echo(f"member {name} not found, and nothing of it remains: no changes made")
     return 0
