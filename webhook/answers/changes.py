@@ -67,7 +67,7 @@ class HubChanges:
         self._tell(ViewChange(self._cache.revision, clusters, frozenset({ref})))
 
     def _on_run(self, change: ObjectDelta) -> None:
-        """Notify viewers of the placement, which shows the run: users who may read the placement may read the run."""
+        """Notify viewers of the placement, which shows the run, and viewers of runs."""
         placement = text_at(change.document, "spec", "placementName")
         ref = str(placement_ref(placement, namespace_of(change.document)))
         self._tell(ViewChange(self._cache.revision, placements=frozenset({ref}), runs=True))

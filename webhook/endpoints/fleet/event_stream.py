@@ -116,9 +116,9 @@ class _Viewer:
     def add(self, change: ViewChange) -> None:
         """Enqueue the part of *change* that the viewer may see, if any, for the next event."""
         visible = frozenset(ref for ref in change.placements if ref.startswith(self._prefixes))
-        if visible != change.placements:
-            # A run is announced with its placement, but the rights to the two are separate.
-            runs = change.runs and (self._sees_runs or bool(visible))
+        # A run is announced with its placement, but the rights to the two are separate.
+        runs = change.runs and (self._sees_runs or bool(visible))
+        if (visible, runs) != (change.placements, change.runs):
             if not visible and not runs and change.clusters == frozenset():
                 return
             change = replace(change, placements=visible, runs=runs)

@@ -3,6 +3,8 @@
 import pytest
 
 from tests.webhook.endpoints.event_stream import next_change, open_stream
+from webhook.answers.changes import ViewChange
+from webhook.endpoints.fleet.event_stream import _Viewer
 
 
 async def test_a_viewer_first_hears_of_everything(port):
@@ -16,6 +18,13 @@ async def test_a_viewer_first_hears_of_everything(port):
             "placements": ["crp/payments", "rp/shop/cart"],
             "runs": True,
         }
+
+
+@pytest.mark.parametrize(("sees_runs", "runs"), [(True, b"true"), (False, b"false")])
+async def test_an_upgrade_run_is_announced_to_those_who_may_list_runs(sees_runs, runs):
+    viewer = _Viewer(("rp/shop/",), "ann", sees_runs=sees_runs)
+    viewer.add(ViewChange(7, clusters=None, runs=True))
+    assert b'"runs":' + runs in await viewer.next()
 
 
 async def test_changes_in_quick_succession_are_merged(port):
