@@ -4,7 +4,7 @@ import { showActions } from "./actions.js";
 import { ask } from "./api.js";
 import { href } from "./address.js";
 import { ticking } from "./clock.js";
-import { ofCluster, showCommands } from "./commands.js";
+import { isCordoned, ofCluster, showCommands } from "./commands.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { regionOf, statePill } from "./fleet.js";
 import { label, number, propertyValue, quantity, taint } from "./format.js";
@@ -99,8 +99,6 @@ function inWords(name, values) {
   const [low, high] = [Math.min(...known), Math.max(...known)].map((value) => propertyValue(name, number(value, 3).replaceAll(",", "")));
   return low === high ? `${low}, unchanged` : `${low} to ${high}`;
 }
-
-const isCordoned = ({ taints }) => (taints ?? []).some((one) => one.key === "cordon-key" && one.effect === "NoSchedule");
 
 /** Cordon or uncordon a cluster, whichever changes it. */
 function actionOf(cluster) {

@@ -25,13 +25,17 @@ export function ofPlacement({ ref, state, clusters, removalPendingSince }, run) 
   return [...confirm, ...(found[state] ?? [objects])].map(([why, words]) => [why, call(words)]);
 }
 
-/** What a cluster in that state asks for. */
-export function ofCluster({ name, state }) {
+export const isCordoned = ({ taints }) => (taints ?? []).some((one) => one.key === "cordon-key" && one.effect === "NoSchedule");
+
+/** Commands for a cluster in its state. */
+export function ofCluster(cluster) {
+  const { name, state } = cluster;
+  const cordon = isCordoned(cluster) ? ["Uncordon it: allow new placements", call(`uncordon ${name}`)] : ["Cordon it: no new placements", call(`cordon ${name}`)];
   const log = isSimulated ? [] : [["Agent log, if the member's context has its name", `kubectl --context ${name} -n harbormaster-system logs deploy/harbormaster-agent`]];
   const drain = ["Drain it: evict all placements", call(`drain ${name}`)];
   const found = {
-    eligible: [["Can it be updated now?", call(`gate cluster-update ${name}`)], ["Cordon it: no new placements", call(`cordon ${name}`)], drain],
-    refusing: [...log, ["Cordon it: no new placements", call(`cordon ${name}`)], drain],
+    eligible: [["Can it be updated now?", call(`gate cluster-update ${name}`)], cordon, drain],
+    refusing: [...log, cordon, drain],
     silent: [...log, ["Remove it: placements move to other clusters", call("leave --help")]],
     "not reporting": log,
     "health unknown": log,

@@ -105,7 +105,7 @@ function more(placement) {
   const out = [];
   const resources = placement.selectedResources;
   if (resources?.length === 0 && placement.strategy?.type === "External" && placement.clusters.length) {
-    out.push(h("p", { class: "quiet" }, "Content differs between its clusters: staged updates decide which version each cluster has."));
+    out.push(h("p", { class: "quiet" }, "Staged updates decide which version each cluster has."));
   } else if (Array.isArray(resources)) {
     out.push(h("details", {}, h("summary", {}, `${count(resources.length, "resource")} selected`),
       h("ul", { class: "plain" }, resources.slice(0, 50).map((one) => h("li", {}, resourceWords(one))),

@@ -296,7 +296,7 @@ export class RunView {
       ...(run.rollbackOf ? [" · rolls back ", original ? runLink(original) : run.rollbackOf] : []),
       ...(rollback ? [isOver(rollback) ? " · rolled back by " : " · being rolled back by ", runLink(rollback)] : []),
       ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
-      ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),
+      ...(Number.isNaN(started) || run.state === "initialized" ? [] : [` · started ${moment(started)}`]),
       ...(Number.isNaN(expected) || !Number.isNaN(ended) || run.state === "stopped" ? []
         : expected < serverNow() ? [" · overdue, was expected to finish ", moment(expected)] : [` · expected to finish ${moment(expected)}`]),
       ...(Number.isNaN(ended) ? [] : [" · ", ticking(ended, "finished ", " ago")]),

@@ -344,7 +344,7 @@ function drawHead(head, band) {
     count(band.bars.length, "cluster"),
     band.atOnce && band.bars.length > 1 ? (band.atOnce === 1 ? "one at a time" : `${number(band.atOnce)} at a time`) : "",
   ].filter(Boolean).join(", ");
-  const words = band.deletes ? `removed from ${plan}` : plan;
+  const words = band.deletes ? `removal from ${plan}` : plan;
   if (isNews(track, [words, band.state, band.detail])) {
     track.replaceChildren(h("span", { class: "tl-plan" }, words), " ",
       pillOf(band.state, band.state, BAND_TONES[band.state] ?? "calm"), ...(band.detail ? [" ", h("span", { class: "tl-trouble" }, localTimes(band.detail))] : []));

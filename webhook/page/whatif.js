@@ -110,7 +110,7 @@ function limits(document) {
 
 /** When the plan was made, and that the address repeats the question. */
 function planned() {
-  return h("p", { class: "detail" }, `Planned ${moment(serverNow())}. The address of this page plans it again.`);
+  return h("p", { class: "detail" }, `Planned ${moment(serverNow())}. Open this address again to recompute the plan.`);
 }
 
 /** A titled list of the rows of a plan; without rows, nothing. */

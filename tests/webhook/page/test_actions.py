@@ -220,9 +220,15 @@ async def test_a_page_that_asks_nobody_asks_for_the_token_before_it_acts(tmp_pat
         await page.keyboard.press("Enter")
         await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("bergen gets no new placements.")
         await expect(dialog.get_by_role("list", name="Warnings")).to_contain_text("does not evict existing placements")
-        await dialog.get_by_role("button", name="Confirm", exact=True).click()
+        confirm = dialog.get_by_role("button", name="Confirm", exact=True)
+        background = "(button) => getComputedStyle(button).backgroundColor"
+        filled = await confirm.evaluate(background)
+        await confirm.hover()
+        assert await confirm.evaluate(background) == filled  # its text is as light as the fill of other buttons
+        await confirm.click()
         await expect(dialog.get_by_role("status")).to_have_text("bergen cordoned")
         await dialog.get_by_role("button", name="Close", exact=True).click()
+        await expect(page.locator("#cluster-panel")).to_contain_text("harbormaster uncordon bergen")
         await page.get_by_role("button", name="Uncordon bergen", exact=True).click()
         await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("bergen may get placements again.")
         await dialog.get_by_role("button", name="Confirm", exact=True).click()

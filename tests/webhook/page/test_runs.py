@@ -301,7 +301,7 @@ async def test_clusters_with_different_content_are_not_called_nothing(hub, open_
     hub.in_full = {"selectedResources": [], "strategy": {"type": "External"}}
     opened = await open_page("crp/edge-cache")
     await expect(opened.page.locator("#placement-panel .more-about")).to_contain_text(
-        "Content differs between its clusters"
+        "Staged updates decide which version each cluster has."
     )
     await expect(opened.page.locator("#placement-panel .more-about")).not_to_contain_text("0 resources")
 
@@ -319,6 +319,13 @@ async def test_a_fleet_without_runs_says_how_to_start_one(open_page):
     opened = await open_page("runs")
     await expect(opened.page.locator("#runs-body")).to_contain_text("Start one with harbormaster run start")
     await expect(opened.page.locator("#run")).to_be_hidden()
+
+
+async def test_a_run_that_waits_for_its_user_has_not_started(hub, open_page):
+    hub.runs = sample_runs()
+    opened = await open_page("csur/probe-1")
+    await expect(opened.page.locator("#run-sub .pill")).to_have_text("initialized")
+    await expect(opened.page.locator("#run-sub")).not_to_contain_text("started")
 
 
 async def test_a_run_that_does_not_exist_is_said_to_be_missing(hub, open_page):
