@@ -118,7 +118,7 @@ class Leave:
             return False
         uid = uid_of(member)
         if self._shown_uid not in ("", uid):
-            raise JoinError(f"{self._hub}: MemberCluster {key.name} was created anew meanwhile. Run the command again")
+            raise JoinError(f"{self._hub}: MemberCluster {key.name} was recreated. Run the command again")
         self._shown_uid = uid
         await self._hub.check_right("delete", MEMBER_CLUSTER, key)
         if not dry_run and not is_deleting(member):

@@ -390,7 +390,7 @@ def joined(first: JsonObject, rest: JsonObject) -> JsonObject:
     """Return two consecutive calendars of the same pools as one. A period on both sides of the seam is one period.
 
     Raises:
-        UserError: The pools or their budgets differ, to which the positions in `binding` refer.
+        UserError: The pools or their budgets differ, so the positions in `binding` would refer to others.
     """
     if _subjects(first) != _subjects(rest):
         raise UserError("the NodePools or their budgets changed while the calendar was read. Run the command again")
