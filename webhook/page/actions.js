@@ -140,7 +140,7 @@ class Action {
   show(answer) {
     this.body.replaceChildren(
       h("p", {}, command(called(answer.command))),
-      h("ul", { class: "action-impact", "aria-label": "Effect" }, answer.impact.map((words) => h("li", {}, localTimes(words)))),
+      h("ul", { class: "action-impact", "aria-label": "Effect" }, answer.impact.map((words) => h("li", {}, localTimes(words).replace(/(?<=: )harbormaster .*$/, called)))),
       ...(answer.warnings.length ? [h("ul", { class: "callout warn action-warnings", "aria-label": "Warnings" }, answer.warnings.map((words) => h("li", {}, localTimes(words))))] : []));
   }
 

@@ -218,7 +218,9 @@ async def test_a_page_that_asks_nobody_asks_for_the_token_before_it_acts(tmp_pat
         await expect(dialog.get_by_role("status")).to_have_text("The token is not accepted.")
         await field.fill(token_of(up))
         await page.keyboard.press("Enter")
-        await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("bergen gets no new placements.")
+        effect = dialog.get_by_role("list", name="Effect")
+        await expect(effect).to_contain_text("bergen gets no new placements.")
+        await expect(effect).to_contain_text("To evict them: harbormaster drain bergen --data /srv/hub")
         await expect(dialog.get_by_role("list", name="Warnings")).to_contain_text("does not evict existing placements")
         confirm = dialog.get_by_role("button", name="Confirm", exact=True)
         background = "(button) => getComputedStyle(button).backgroundColor"
