@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -62,6 +63,8 @@ SETTLED = """() => {
     #placement-body > .quiet:only-child, #placement-body .problem:not([hidden])`) !== null;
 }"""
 
+MEASURE: Final = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+"""Script that measures what cannot be read or hit on a page."""
 LEGIBLE: Final = {"overflow": 0, "overlaps": [], "outside": [], "clipped": [], "small": [], "faint": []}
 """What ``layout.js`` measures where the page neither scrolls sideways nor hides text or has targets that are missed."""
 

@@ -17,7 +17,7 @@ from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.page.axe import COLOURS, FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, PATIENCE, VIEWS, Tabs, show
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, PATIENCE, VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.page.fixture_objects import rendered
 from tests.webhook.services import LISTENERS
@@ -31,7 +31,6 @@ from webhook.settings.programs import UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 RUN = "ledger-1"
 ROLL_BACK = re.compile("^Roll back to snapshot 0$")
 NO_ROLLBACK = (

@@ -1,19 +1,17 @@
 """The panel of disruption budgets, held against the JSON of the same hours."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import aiohttp
 import pytest
 from playwright.async_api import expect
 
-from tests.webhook.page.conftest import LEGIBLE, VIEWS, show
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, VIEWS, show
 from tests.webhook.page.fixture_hub import make_pool, sample_pools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 REASONS = ["Drifted", "Empty", "Underutilized", "Unhealthy"]
 DASH = "\N{EN DASH}"
 

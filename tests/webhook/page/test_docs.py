@@ -14,14 +14,13 @@ from playwright.async_api import Page, Request, Route, expect
 
 from tests.waiting import until
 from tests.webhook.description.example_hub import WITH_PAGE, Caller, calling
-from tests.webhook.page.conftest import LEGIBLE, PATIENCE, VIEWS, WatchedPage, show
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, PATIENCE, VIEWS, WatchedPage, show
 from tests.webhook.page.fixture_clock import HubClock
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 DOCUMENT = json.loads((Path(__file__).parents[3] / "webhook" / "openapi.json").read_text(encoding="utf-8"))
 OPERATIONS = [operation for methods in DOCUMENT["paths"].values() for operation in methods.values()]
 

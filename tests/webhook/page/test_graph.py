@@ -2,20 +2,27 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.waiting import until
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, Opener, expect_address, expect_texts, show, texts
+from tests.webhook.page.conftest import (
+    LEGIBLE,
+    MEASURE,
+    SHORTEST_PAUSE,
+    Opener,
+    expect_address,
+    expect_texts,
+    show,
+    texts,
+)
 from tests.webhook.page.fixture_hub import FixtureHub, fill, make_cluster, placement_item
 from tests.webhook.page.fixture_objects import made_object, tree_on
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 GRAPH = "placement/crp/web?tab=graph"
 
 

@@ -1,19 +1,17 @@
 """What viewers see who may not read the fleet, or not all of it."""
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, VIEWS, Opener, show
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, VIEWS, Opener, show
 from tests.webhook.page.fixture_hub import PAGE, FixtureHub
 from webhook.runtime.distribution import HOMEPAGE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 LISTS = ("/v1/clusters", "/v1/placements", "/v1/runs", "/v1/budgets")
 NEXT_STEP = (
     "Ask an administrator of the hub to bind a ClusterRole with these rights to your user or group, such as "

@@ -5,19 +5,26 @@ import json
 import re
 from collections import Counter
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Route, expect
 
 from tests.waiting import until
-from tests.webhook.page.conftest import LEGIBLE, SHORTEST_PAUSE, VIEWS, expect_address, expect_texts, show, texts
+from tests.webhook.page.conftest import (
+    LEGIBLE,
+    MEASURE,
+    SHORTEST_PAUSE,
+    VIEWS,
+    expect_address,
+    expect_texts,
+    show,
+    texts,
+)
 from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, ago, fill, make_cluster, many, placement_item
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 DASH, MINUS, TIMES = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 LONG = "a-cluster-with-a-name-of-sixty-three-characters-which-is-the-most"
 

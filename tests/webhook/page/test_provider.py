@@ -13,7 +13,7 @@ from playwright.async_api import Page, expect
 from tests.webhook.endpoints.callers_known import EVERYBODY, roster
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.axe import COLOURS, FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, VIEWS, Tabs, show
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS, admit, make_server, make_services
 from tests.webhook.sign_in.lying_provider import options
@@ -26,7 +26,6 @@ from webhook.sign_in.trouble import SignInFailure
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 WORDS = (Path(__file__).parents[3] / "webhook/page/coming_back.js").read_text(encoding="utf-8")
 RIGHTS = ("get /v1/clusters", "get /v1/placements", "get /v1/events", "get /v1/runs", "get /v1/budgets")
 

@@ -16,7 +16,7 @@ from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, PATIENCE, VIEWS, expect_address, show
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, PATIENCE, VIEWS, expect_address, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
@@ -25,8 +25,6 @@ from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 
 
 @asynccontextmanager

@@ -1,18 +1,15 @@
 """The changes of the next release, cluster by cluster: by sign and colour, long ones folded, with an address."""
 
-from pathlib import Path
-
 import pytest
 from playwright.async_api import expect
 
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, VIEWS, Opener, expect_address, expect_texts, show
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, VIEWS, Opener, expect_address, expect_texts, show
 from tests.webhook.page.fixture_hub import FixtureHub
 from tests.webhook.page.fixture_objects import changed_object, rendered
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 MINUS = "\N{MINUS SIGN}"
 RELEASE = "placement/crp/payments?section=release"
 SHORT = ["@@ -1,3 +1,4 @@", " data:", "-  usd: 1", "+  usd: 2", f"+  note: {'long ' * 30}"]

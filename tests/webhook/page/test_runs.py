@@ -1,20 +1,18 @@
 """Staged update runs in a real browser: what each waits for, and its course as a timeline anyone can read."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
 from tests.builders.update_run import FIVE, Moments
-from tests.webhook.page.conftest import LEGIBLE, VIEWS, expect_address, expect_texts, show, texts
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, VIEWS, expect_address, expect_texts, show, texts
 from tests.webhook.page.fixture_clock import NOW
 from tests.webhook.page.fixture_hub import FixtureHub
 from tests.webhook.page.fixture_runs import many_stages, sample_runs, since, wide_run
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 LONG = "a-cluster-with-a-name-of-sixty-three-characters-which-is-the-most"
 PHONE = 390
 DASH = "\N{EN DASH}"

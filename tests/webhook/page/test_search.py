@@ -1,18 +1,14 @@
 """Search over everything, and the list of shortcuts, with the keyboard alone."""
 
-from pathlib import Path
-
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.webhook.page.axe import COLOURS, FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, VIEWS, Opener, expect_address, show
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, VIEWS, Opener, expect_address, show
 from tests.webhook.page.fixture_hub import FixtureHub, many, sample_pools
 from tests.webhook.page.fixture_runs import sample_runs
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.endpoints.callers_known import roster
 from tests.webhook.endpoints.conftest import Harbour
-from tests.webhook.page.conftest import LEGIBLE, VIEWS, Tabs, show
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import HubClock
 from tests.webhook.services import LISTENERS, admit, make_server, make_services
 from webhook.embedded.simulation.annotations import status_in_annotation
@@ -25,7 +25,6 @@ from webhook.settings.programs import ServerSettings, UpSettings
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OPEN_TO_ALL = "Every user of this machine can see this page"
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 
 
 @asynccontextmanager

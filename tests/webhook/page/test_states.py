@@ -3,13 +3,12 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.webhook.page.axe import FINDINGS, script
-from tests.webhook.page.conftest import LEGIBLE, Opener, expect_address, show, texts
+from tests.webhook.page.conftest import LEGIBLE, MEASURE, Opener, expect_address, show, texts
 from tests.webhook.page.conftest import VIEWS as LAYOUTS
 from tests.webhook.page.fixture_hub import ENTRY, PAGE, FixtureHub, Json
 from tests.webhook.page.fixture_objects import made_object, tree_on
@@ -18,7 +17,6 @@ from tests.webhook.page.fixture_runs import sample_runs
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TERMS = json.loads((PAGE / "reference.json").read_bytes())
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 SCHEMAS = json.loads((PAGE.parent / "openapi.json").read_bytes())["components"]["schemas"]
 
 

@@ -1,13 +1,12 @@
 """What is chosen in a view is in its address: search, filters, order, groups, the label of the map."""
 
-from pathlib import Path
-
 import pytest
 from playwright.async_api import Request, expect
 
 from tests.waiting import until
 from tests.webhook.page.conftest import (
     LEGIBLE,
+    MEASURE,
     SHORTEST_PAUSE,
     VIEWS,
     expect_address,
@@ -265,8 +264,6 @@ async def test_only_what_has_changed_is_read_again(hub, open_page):
         ["clusters?name=busybee", "placements?ref=crp%2Fzebra", "runs", f"clusters?name={removed}"]
     )
 
-
-MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 
 PLACEHOLDERS = """() => {
   const pen = document.createElement("canvas").getContext("2d");
