@@ -134,7 +134,7 @@ class Join:
         self._hub = hub
         self._cluster = cluster
         self._options = options
-        self._roles = options.roles(options.control_plane, NodeRights())
+        self._roles: tuple[Role, ...] = ()
         self._report = report
         self._helm = helm
 
@@ -169,7 +169,9 @@ class Join:
         Raises:
             JoinError: The role belongs to a Helm release, and the options select its rights.
         """
-        options, name = self._options, self._roles[0].name
+        options = self._options
+        roles = options.roles(options.control_plane, NodeRights())
+        name = roles[0].name
         role = await self._cluster.find(CLUSTER_ROLE, name) or {}
         release = release_of(role)
         if release and options.chooses_roles:
@@ -179,7 +181,7 @@ class Join:
             )
         access = await self._stored()
         if access is None or (access.member, access.hub) != (options.member, hub_uid):
-            return options.roles(options.control_plane, NodeRights())
+            return roles
         rules = dicts_at(role, "rules")
         written = {
             group for rule in rules if _WRITES & {*texts_at(rule, "verbs")} for group in texts_at(rule, "apiGroups")
