@@ -64,6 +64,23 @@ def test_who_changed_what_is_on_record_once(own_hub: Cluster, serving: Service) 
     assert history(own_hub, "--type", "action", "-q", "jane numberOfClusters quay") == [found[1]]
 
 
+def test_who_cordons_and_deletes_a_member_is_on_record(own_hub: Cluster, serving: Service) -> None:
+    own_hub.request("POST", MEMBERS, member("faro"))
+    for verb in ("cordon", "cordon", "uncordon"):
+        command = [HARBORMASTER, verb, "faro", "--kubeconfig", str(own_hub.kubeconfig)]
+        subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE)
+    jane = {"username": "jane", "groups": ["system:masters"]}
+    own_hub.request("DELETE", f"{MEMBERS}/faro", acting_as=jane)
+    wait_for(own_hub, "MemberDeleted", "membercluster/faro")
+    found = history(own_hub, "membercluster/faro", "--type", "action")
+    assert [(each["reason"], each["by"], each.get("count", 1)) for each in reversed(found)] == [
+        ("MemberCreated", "admin", 1),
+        ("MemberCordoned", "admin", 1),
+        ("MemberUncordoned", "admin", 1),
+        ("MemberDeleted", "jane", 1),
+    ]
+
+
 def test_what_the_loop_tells_and_what_admission_refuses_stay_on_record(own_hub: Cluster, serving: Service) -> None:
     own_hub.request("POST", MEMBERS, member("dover"))
     told = wait_for(own_hub, "InternalMemberClusterCreated", "membercluster/dover")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
-from scorer.api.cluster.member_cluster import MemberCluster, Taint
+from scorer.api.cluster.member_cluster import CORDON, MemberCluster
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, NAMESPACE, group_kind
 from scorer.api.meta import JsonObject, format_time, without_nulls
@@ -39,9 +39,6 @@ from scorer.what_if.namespaces import fleet_with_namespaces
 from scorer.what_if.overrides import snapshots_of_overrides
 from scorer.what_if.planned import PlannedFleet
 from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
-
-CORDON: Final = Taint(key="cordon-key", value="cordon-value", effect="NoSchedule")
-"""The taint that ``kubectl fleet drain`` puts on a member cluster."""
 
 _BINDING_KINDS: Final = tuple(family.binding.group_kind for family in FAMILIES)
 

@@ -1,10 +1,10 @@
-"""Actions of users: accepted writes that start, stop, approve, reject, confirm or change something, as history entries.
+"""Actions of users: accepted writes that decide something, as history entries.
 
 Objects do not have the author of a write. Only its admission review does, so the server that accepts the write records
 it. Each function compares two versions of an object, and does no more for the writes that are not actions.
 
 Source: docs/specifications/upgrade-runs.md 9 and 10.2; docs/specifications/staged-updates.md 6.2;
-docs/specifications/removal.md 10.
+docs/specifications/removal.md 10; docs/specifications/rollout.md 21.2.
 """
 
 import hashlib
@@ -15,9 +15,10 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from scorer.api.cluster.member_cluster import is_cordon
 from scorer.api.conditions import TRUE
 from scorer.api.family import FAMILIES, family_in
-from scorer.api.kinds import NODE_POOL, UPGRADE_GATE, UPGRADE_RUN, group_kind
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, UPGRADE_GATE, UPGRADE_RUN, group_kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import CONFIRM_REMOVAL, REJECTED, REMOVAL_CONFIRMATION, ROLLBACK_OF
 from scorer.api.placement.staged_update import RunState
@@ -61,6 +62,10 @@ class ActionReason(StrEnum):
     RUN_DELETED = "RunDeleted"
     APPROVAL_GIVEN = "ApprovalGiven"
     APPROVAL_REJECTED = "ApprovalRejected"
+    MEMBER_CREATED = "MemberCreated"
+    MEMBER_CORDONED = "MemberCordoned"
+    MEMBER_UNCORDONED = "MemberUncordoned"
+    MEMBER_DELETED = "MemberDeleted"
 
 
 class UserAction(NamedTuple):
@@ -112,10 +117,14 @@ class AcceptedWrite:
 _Actions = Callable[[JsonObject | None, JsonObject | None], Iterator[UserAction]]
 
 
+def _of_deletion(reason: ActionReason, old: JsonObject | None) -> Iterator[UserAction]:
+    if old is not None and not is_deleting(old):  # repeated, a deletion decides nothing
+        yield UserAction(_object(old), reason, "deleted")
+
+
 def _of_placement(new: JsonObject | None, old: JsonObject | None) -> Iterator[UserAction]:
     if new is None:
-        if old is not None and not is_deleting(old):
-            yield UserAction(_object(old), ActionReason.PLACEMENT_DELETED, "deleted")
+        yield from _of_deletion(ActionReason.PLACEMENT_DELETED, old)
         return
     about = _object(new)
     if old is None:
@@ -169,8 +178,7 @@ def _of_run(new: JsonObject | None, old: JsonObject | None) -> Iterator[UserActi
 
 def _of_run_state(new: JsonObject | None, old: JsonObject | None) -> Iterator[UserAction]:
     if new is None:
-        if old is not None and not is_deleting(old):
-            yield UserAction(_object(old), ActionReason.RUN_DELETED, "deleted")
+        yield from _of_deletion(ActionReason.RUN_DELETED, old)
         return
     about, after = _object(new), _state(new)
     if old is None:
@@ -227,6 +235,21 @@ def _of_upgrade_gate(new: JsonObject | None, old: JsonObject | None) -> Iterator
         yield UserAction(about, ActionReason.APPROVAL_REJECTED, _answer("rejected", new, where))
 
 
+def _of_member(new: JsonObject | None, old: JsonObject | None) -> Iterator[UserAction]:
+    if new is None:
+        yield from _of_deletion(ActionReason.MEMBER_DELETED, old)
+    elif old is None:
+        yield UserAction(_object(new), ActionReason.MEMBER_CREATED, "created")
+    elif _is_cordoned(new) and not _is_cordoned(old):
+        yield UserAction(_object(new), ActionReason.MEMBER_CORDONED, "cordoned")
+    elif _is_cordoned(old) and not _is_cordoned(new):
+        yield UserAction(_object(new), ActionReason.MEMBER_UNCORDONED, "uncordoned")
+
+
+def _is_cordoned(member: JsonObject) -> bool:
+    return any(map(is_cordon, dicts_at(member, "spec", "taints")))
+
+
 def _answer(verb: str, request: JsonObject, where: str) -> str:
     message = text_at(_approval(request), "message")
     return f"{verb} {name_of(request)}{where}{f': {message}' if message else ''}"
@@ -242,6 +265,7 @@ _ACTIONS: Final[Mapping[tuple[str, str], tuple[str, _Actions]]] = {
     **{family.approval_request.group_kind: ("status", _of_approval_request) for family in FAMILIES},
     UPGRADE_RUN.group_kind: ("", _of_upgrade_run),
     UPGRADE_GATE.group_kind: ("status", _of_upgrade_gate),
+    MEMBER_CLUSTER.group_kind: ("", _of_member),
     NODE_POOL.group_kind: ("", _of_confirmation),
 }
 """Per kind, the subresource whose writes are actions, and the function that finds them."""

@@ -44,6 +44,7 @@ const ACTIONS = {
   RunCreated: ["created", "calm"], RunStarted: ["started", "busy"], RunStopped: ["stopped", "warn"], RunResumed: ["resumed", "busy"],
   RunUndone: ["undone", "warn"], RunPartsSkipped: ["skipped", "warn"], RunDeleted: ["deleted", "warn"],
   ApprovalGiven: ["approved", "good"], ApprovalRejected: ["rejected", "bad"],
+  MemberCreated: ["created", "calm"], MemberCordoned: ["cordoned", "warn"], MemberUncordoned: ["uncordoned", "good"], MemberDeleted: ["deleted", "warn"],
 };
 
 /** Reasons of the steps between the start and the end of a rollout, or of a join: shown on demand. */

@@ -3,7 +3,8 @@
 Source: docs/specifications/placement-api.md 3.11; KubeFleet ``apis/cluster``.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
@@ -47,6 +48,15 @@ class Taint(ApiModel):
     """Value of the taint. Absent: the empty value."""
     effect: Literal["NoSchedule"]
     """NoSchedule: the member gets no new placements. Existing placements remain."""
+
+
+CORDON: Final = Taint(key="cordon-key", value="cordon-value", effect="NoSchedule")
+"""The taint that ``kubectl fleet drain`` puts on a member cluster."""
+
+
+def is_cordon(taint: Mapping[str, Any]) -> bool:
+    """Return whether a taint in wire form cordons its member, whatever its value is."""
+    return taint.get("key") == CORDON.key and taint.get("effect") == CORDON.effect
 
 
 class DeleteOptions(ApiModel):

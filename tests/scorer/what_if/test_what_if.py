@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.cluster.member_cluster import CORDON
 from scorer.api.kinds import KINDS, Kind
 from scorer.api.meta import format_time
 from scorer.api.names import UPGRADE_WINDOWS
@@ -16,7 +17,6 @@ from scorer.placement.request import read_request
 from scorer.placement.schedule import schedule
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from scorer.rollout.snapshots.resources import resource_hash
-from scorer.what_if.changes import CORDON
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import what_if
 from scorer.what_if.state import HubState, HypotheticalChanges, ObjectKey, identity_of

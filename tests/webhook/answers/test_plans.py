@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.cluster.member_cluster import CORDON
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT
 from scorer.api.unstructured.documents import is_deleting
 from scorer.rollout.removal.marks import with_removal_mark
-from scorer.what_if.changes import CORDON
 from tests.builders.placement import make_placement
 from tests.scorer.builders import modest
 from tests.virtual_time import loop_now, run_in_virtual_time

@@ -9,6 +9,7 @@ from webhook.history.actions import AcceptedWrite, ActionReason
 from webhook.history.entry import InvolvedObject
 
 PLACEMENT_API = "placement.kubernetes-fleet.io/v1"
+CLUSTER_API = "cluster.kubernetes-fleet.io/v1"
 FIRST, SECOND = "0" * 20, "1" * 20
 
 
@@ -52,6 +53,16 @@ def upgrade(state, **spec):
         "metadata": {"name": "k-1-31"},
         "spec": made,
     }
+
+
+def member(*taints, deleting=False):
+    metadata = {"name": "east"} | ({"deletionTimestamp": "2026-03-02T08:00:00Z"} if deleting else {})
+    spec = {"identity": {"kind": "User", "name": "east"}, "taints": list(taints)}
+    return {"apiVersion": CLUSTER_API, "kind": "MemberCluster", "metadata": metadata, "spec": spec}
+
+
+def taint(key="cordon-key", value="cordon-value"):
+    return {"key": key, "value": value, "effect": "NoSchedule"}
 
 
 def gate(*conditions):
@@ -134,6 +145,12 @@ def policy(number):
             "skipped Group b",
             id="skipped",
         ),
+        pytest.param(member(), None, "MemberCreated", "created", id="member-created"),
+        pytest.param(
+            member(taint("dock"), taint()), member(taint("dock")), "MemberCordoned", "cordoned", id="cordoned"
+        ),
+        pytest.param(member(), member(taint(value="by-hand")), "MemberUncordoned", "uncordoned", id="uncordoned"),
+        pytest.param(None, member(taint()), "MemberDeleted", "deleted", id="member-deleted"),
     ],
 )
 def test_a_write_that_decides_something_is_an_action(new, old, reason, message):
@@ -185,6 +202,9 @@ def test_the_answer_to_a_gate_is_about_its_run(status, reason, verb):
         pytest.param(approval(approved(generation=1), generation=2), approval(), "status", id="ignored-approval"),
         pytest.param(approval(approved()), None, "", id="created-approval-request"),
         pytest.param(gate({"type": "ApprovalAccepted", "status": "True"}), gate(), "status", id="answer-of-the-run"),
+        pytest.param(member(taint(), taint("dock")), member(taint(value="by-hand")), "", id="cordoned-before"),
+        pytest.param(member() | {"status": {"x": 1}}, member(taint()), "status", id="status-of-a-member"),
+        pytest.param(None, member(deleting=True), "", id="member-deleted-again"),
         pytest.param({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}, None, "", id="another-kind"),
         pytest.param(None, None, "", id="nothing"),
     ],
@@ -203,8 +223,8 @@ def test_the_compared_objects_remain_as_they_are():
 @pytest.mark.parametrize("odd", [[], "text", 7, None])
 def test_objects_of_an_odd_shape_are_no_error(odd):
     """Admission has judged them, but guard rails and exempt users may let them pass unread."""
-    for made in (placement(), run("Run"), upgrade("Run"), gate(approved()), approval(approved())):
-        for member in ("spec", "status"):
+    for made in (placement(), run("Run"), upgrade("Run"), gate(approved()), approval(approved()), member()):
+        for field in ("spec", "status"):
             for subresource in ("", "status"):
-                seen(made | {member: odd}, made, subresource)
-                seen(made, made | {member: odd}, subresource)
+                seen(made | {field: odd}, made, subresource)
+                seen(made, made | {field: odd}, subresource)

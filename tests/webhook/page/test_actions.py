@@ -234,6 +234,11 @@ async def test_a_page_that_asks_nobody_asks_for_the_token_before_it_acts(tmp_pat
         await expect(dialog.get_by_role("list", name="Effect")).to_contain_text("bergen may get placements again.")
         await dialog.get_by_role("button", name="Confirm", exact=True).click()
         await expect(dialog.get_by_role("status")).to_have_text("bergen uncordoned")
+        await dialog.get_by_role("button", name="Close", exact=True).click()
+        await page.goto(f"{up.http_url}/#timeline?type=action&name=bergen")
+        entries = page.locator("#history-body .log > li")
+        await expect(entries.locator(".pill")).to_have_text(["uncordoned", "cordoned"])
+        await expect(entries.locator(".detail")).to_have_text(["MemberCluster by harbormaster:up"] * 2)
 
 
 async def test_on_a_placement_its_removals_are_confirmed_and_a_rollback_that_is_impossible_is_explained(tmp_path, tabs):

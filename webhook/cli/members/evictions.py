@@ -12,6 +12,7 @@ from typing import Final
 
 import pydantic
 
+from scorer.api.cluster.member_cluster import CORDON
 from scorer.api.family import CLUSTER, NAMESPACED
 from scorer.api.kinds import DISRUPTION_BUDGET, EVICTION, MEMBER_CLUSTER, Kind
 from scorer.api.names import PARENT_PLACEMENT
@@ -31,7 +32,6 @@ from scorer.api.unstructured.json_object import JsonObject
 from scorer.plugins.taint_toleration import tolerates
 from scorer.rollout.bindings import views
 from scorer.rollout.removal.eviction import EXECUTED, VALID, EvictionReason, is_finished, judge_eviction
-from scorer.what_if.changes import CORDON
 from webhook.actions.members import cordon_patch
 from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, retry_on_conflict
