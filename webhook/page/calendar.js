@@ -193,7 +193,7 @@ export class Heat {
     const length = end - start;
     const all = ticks(start, end);
     this.shown = { all, start, end };
-    patchList(this.axis, all, ({ instant }) => String(instant), () => h("li"), (tick, { text, major, instant }) => {
+    patchList(this.axis, all, ({ instant }) => String(instant), () => h("li", { hidden: true }), (tick, { text, major, instant }) => {
       tick.className = major ? "major" : "minor";
       tick.style.left = percent((instant - start) / length);
       say(tick, text);

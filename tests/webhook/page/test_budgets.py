@@ -276,11 +276,11 @@ SEEN_LABELS = "(all) => all.filter((one) => one.checkVisibility()).map((one) => 
 async def test_the_axis_names_the_first_and_the_last_day_and_as_much_as_fits(hub, open_page, days, width, last, least):
     """The fonts of a machine decide which others do."""
     opened = await open_budgets(open_page, hub, sample_pools()[0], view=f"budgets?days={days}", width=width)
+    measured = await opened.page.evaluate(MEASURE)
     seen = await opened.page.locator(".heat-axis li").evaluate_all(SEEN_LABELS)
     assert seen[0] == "Mon 23 Nov"
     assert [label for label in seen if " " in label][-1] in last
     assert len(seen) >= least
-    measured = await opened.page.evaluate(MEASURE)
     assert {key: measured[key] for key in LEGIBLE} == LEGIBLE
 
 
