@@ -74,8 +74,12 @@ _UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
 def _like(text: str, value: float, *, up: bool, whole: bool) -> str:
-    """Format *value* in the unit of *text*, rounded up or down, to an integer if *whole*, else to three decimals."""
+    """Format *value* in the unit of *text*, rounded up or down, to an integer if *whole*, else to three decimals.
+
+    A value of 1 or more is not formatted in thousandths.
+    """
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
+    unit = "" if unit == "m" and value >= 1 else unit
     scale = 1 if whole or unit == "m" else 1000
     amount = value / _UNITS.get(unit, 1) * scale
     return f"{(ceil(amount) if up else floor(amount)) / scale:.3f}".rstrip("0").rstrip(".") + unit

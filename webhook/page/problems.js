@@ -23,10 +23,11 @@ function grouped(found) {
   return [...groups.values()];
 }
 
-/** Why something cannot be read, and what happens next. */
-function inWords({ paths, error }) {
+/** Why something cannot be read, and what happens next. `earlier`: the paths that have been read before. */
+function inWords({ paths, error }, earlier) {
   const words = `${[...paths].sort().join(", ")} cannot be read: ${error.message}`;
-  return isDenied(error) ? words : `${words}. The data shown may be out of date. Retrying…`;
+  if (isDenied(error)) return words;
+  return `${words}.${paths.some((path) => earlier.has(path)) ? " The data shown may be out of date." : ""} Retrying…`;
 }
 
 function missingRights(user, rights, isLockedOut) {
@@ -43,12 +44,16 @@ export class Problems {
   constructor(box) {
     this.box = box;
     this.found = new Map(); // path → the error of the last reading
+    this.earlier = new Set(); // paths that have been read
   }
 
   /** Record why the last reading of a path failed; null: it did not. */
   record(path, error) {
     if (error) this.found.set(path, error);
-    else if (!this.found.delete(path)) return;
+    else {
+      this.earlier.add(path);
+      if (!this.found.delete(path)) return;
+    }
     this.render();
   }
 
@@ -74,7 +79,7 @@ export class Problems {
   render() {
     patchList(this.box, grouped(this.found), (group) => group.key, () => h("div", { class: "problem", role: "alert" }), (element, group) => {
       if (group.key !== "rights") {
-        say(element, inWords(group));
+        say(element, inWords(group, this.earlier));
         return;
       }
       const facts = [group.user, [...group.rights].sort(), this.isLockedOut];

@@ -363,14 +363,14 @@ function stretch(track, from, to, style, axis) {
 }
 
 /** Show the words of a row: right of the track, below it, and for the ear. */
-function label(row, { who, amount, since = null, tone, words = "", told, named = null }) {
+function label(row, { who, amount, since = null, after = "", tone, words = "", told, named = null }) {
   const [name, , figure, below, ear] = row.children;
   say(named ?? name, who);
   name.title = who;
   figure.className = `tl-amount ${tone}`;
   const shown = figure.firstElementChild;
   if (since !== null && shown?.localName === "time" && shown.dataset.before === amount) retime(shown, since);
-  else if (since !== null) figure.replaceChildren(ticking(since, amount));
+  else if (since !== null) figure.replaceChildren(ticking(since, amount, after));
   else say(figure, amount);
   say(below, words);
   below.className = `tl-words ${tone}`;
@@ -440,6 +440,7 @@ function drawMark(row, mark, axis, format) {
     who: WAITS[mark.kind] ?? mark.kind,
     amount: mark.over ? (timed ? length : "approved") : mark.from === null ? "–" : timed ? `until ${format(mark.to)}` : "asked ",
     since: !mark.over && mark.from !== null && !timed ? mark.from : null,
+    after: " ago",
     tone: mark.over || mark.from === null ? "plain" : "warn",
     told: `${mark.kind}: ${told}${mark.request ? `; request ${mark.request}` : ""}`,
   });

@@ -144,6 +144,20 @@ def test_beside_clusters_that_satisfy_the_policy_a_change_helps_in_a_new_decisio
     assert found["d"] == f"would be picked by a new decision with {NODES} ≥ 30"
 
 
+@pytest.mark.parametrize(
+    ("highest", "own", "words"),
+    [
+        pytest.param("90500m", "1500m", f"{NODES} ≥ 90.048", id="more-than-one"),
+        pytest.param("900m", "15m", f"{NODES} ≥ 896m", id="less-than-one"),
+    ],
+)
+def test_a_reading_of_one_or_more_is_not_suggested_in_thousandths(highest, own, words):
+    clusters = [
+        make_cluster(name, properties={NODES: amount}) for name, amount in [("a", highest), ("b", own), ("c", "0")]
+    ]
+    assert help_of(pick_n(1, preferred=[prefer(100, NODES)]), clusters, "b") == f"would be picked with {words}"
+
+
 def help_of(wanted, clusters, name):
     return next(item["help"] for item in explain(run(wanted, clusters)) if item["cluster"] == name)
 

@@ -838,7 +838,7 @@ async def test_an_api_that_is_down_from_the_start(hub, open_page):
         opened.page.get_by_role("alert"),
         [
             "/v1/clusters, /v1/placements cannot be read: 503 Service Unavailable: the cache has not synced yet "
-            "(urn:uuid:6f1c). The data shown may be out of date. Retrying…"
+            "(urn:uuid:6f1c). Retrying…"
         ],
     )
     assert await opened.page.locator("#fleet-body").inner_text() == "Loading the fleet…"
