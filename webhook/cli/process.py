@@ -39,7 +39,7 @@ _OF_LIBRARIES: Final = {
 
 
 def prepare() -> None:
-    """Set up the process. Call it before anything else is imported."""
+    """Set up the process. Must be called before other modules are imported."""
     leave_none()
     exit_on_signal()
     open_closed_streams()
@@ -50,7 +50,7 @@ def prepare() -> None:
 
 @contextmanager
 def ending_quickly() -> Iterator[None]:
-    """End the process where the block exits, without freeing its objects. Exit functions are still called.
+    """End the process when the block exits, without freeing its objects. Exit functions are still called.
 
     If other threads are running, if a standard stream cannot be written to, or under a profiler or debugger, Python
     ends the process as usual.
@@ -121,8 +121,11 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 _TOO_SMALL: Final = 1
-"""Bytes. Less than a page, so that no file is written. Where the system pipes core dumps to a program, as on many nodes
-of Kubernetes, it disregards every limit but this one, 0 included."""
+"""Bytes. Less than a page, so that no file is written.
+
+The limit must be 1: if the kernel pipes core dumps to a program, as on many Kubernetes nodes, it ignores every other
+limit, including 0.
+"""
 
 
 def leave_none() -> None:

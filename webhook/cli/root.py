@@ -204,7 +204,7 @@ class Root(click.Group):
         except BrokenPipeError:  # as in `harbormaster get … | head`
             discard(sys.stdout, sys.stderr)
             code = BROKEN_PIPE
-        except OSError as error:  # also standard error cannot be written to
+        except OSError as error:  # standard error may fail, too
             with suppress(OSError):
                 complain(f"error: {error.strerror or error}")
             discard(sys.stdout, sys.stderr)

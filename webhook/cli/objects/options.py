@@ -116,7 +116,10 @@ class DryRun(StrEnum):
 
 
 class DryRunCommand(click.Command):
-    """A command whose ``--dry-run`` may stand alone: the word after it is never its value, as in kubectl."""
+    """A command that accepts ``--dry-run`` without a value, as kubectl does.
+
+    A value must be joined by ``=``, as in ``--dry-run=client``.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments."""

@@ -35,12 +35,12 @@ class Format:
 
     @property
     def is_table(self) -> bool:
-        """Whether it shows rows with the columns of the kind."""
+        """Whether the format prints rows with the columns of the kind."""
         return self.name in ("table", "wide")
 
     @property
     def is_document(self) -> bool:
-        """Whether it shows the objects as one document."""
+        """Whether the format prints the objects as one document."""
         return self.name in ("json", "yaml", "jsonpath", "jsonpath-as-json")
 
     def show(self, document: JsonObject) -> None:

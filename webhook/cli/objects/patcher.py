@@ -152,7 +152,7 @@ async def apply_one(
     # clients to other fields after our read are neither lost nor a conflict.
     last = _last_applied(current)
     is_unchanged = json_equal(last, _last_applied(desired))
-    if is_unchanged:  # a note of kubectl's with the same meaning is kept
+    if is_unchanged:  # keep kubectl's annotation, which may be formatted differently
         desired["metadata"]["annotations"][LAST_APPLIED] = annotation(current, LAST_APPLIED)
     patch = three_way_patch(last, desired, current)
     if not patch:
@@ -215,9 +215,9 @@ def three_way_patch(last: Mapping[str, Any], desired: Mapping[str, Any], current
     """Return the merge patch that leads to *desired*.
 
     Args:
-        last: The last applied state. Members that are not in *desired* are removed.
-        desired: The desired state. Members that are null are removed.
-        current: The stored object. Members that only it has are kept.
+        last: The last applied state. Fields that are not in *desired* are removed.
+        desired: The desired state. Fields that are null are removed.
+        current: The stored object. Fields that only *current* has are kept.
     """
     patch: JsonObject = {name: None for name in last if name not in desired and current.get(name) is not None}
     for name, value in desired.items():

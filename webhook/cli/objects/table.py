@@ -1,6 +1,6 @@
 """Tables of objects: columns of a kind or of its API server, and the order of ``--sort-by``.
 
-Texts are compared as quantities if both are, else alphabetically. Objects without the field come first.
+Strings are compared as quantities if both are quantities, else alphabetically. Objects without the field come first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The table that an API server makes of objects of a kind that has no columns here.
+    """An API server's table of objects, for a kind that has no columns here.
 
     Args:
         columns: Name of each column, and whether it is only for wide tables.
@@ -86,7 +86,7 @@ class ObjectTable:
     """Headers and rows of one kind.
 
     Args:
-        argument: The kind, with its definition if it is not ours.
+        argument: The kind, with its CustomResourceDefinition if it is not one of harbormaster's kinds.
         style: Contents of the table.
         served: The API server's own table, if the kind has no columns here.
     """

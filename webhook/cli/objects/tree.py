@@ -315,7 +315,7 @@ async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None
 
 
 class _Show:
-    """Prints trees in the format asked for.
+    """Prints trees in the requested format.
 
     Args:
         output: ``text``, ``wide``, ``json`` or ``yaml``.
@@ -397,7 +397,7 @@ class _Show:
 
 
 def _only_news(draw: Draw) -> Draw:
-    """Return *draw* without calls that would repeat the same output."""
+    """Return a function that calls *draw* only if its arguments have changed since the last call."""
     previous: tuple[JsonObject, str] | None = None
 
     def once(tree: JsonObject, trouble: str) -> None:

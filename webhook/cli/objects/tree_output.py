@@ -155,7 +155,7 @@ def _message_of(placement: Mapping[str, Any], condition: str) -> str:
 
 
 def _conditions(conditions: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """Yield conditions in a row: those that are True by name alone, every other one with its reason."""
+    """Yield all conditions on one line: the names of the True ones, then every other one with its status and reason."""
     good = [condition["type"] for condition in conditions if condition["status"] == "True" and condition["current"]]
     if good:
         yield Part(f"{_GAP}{', '.join(good)} ")

@@ -33,7 +33,7 @@ HELP = """Wait for a condition on one or more objects.
   create                        the object exists
   delete                        the object is deleted
 
-A condition of an older generation of the object does not count.
+A condition is ignored if its observedGeneration is older than the generation of the object.
 
 \b
 Examples:
@@ -61,8 +61,8 @@ class Goal:
     Args:
         words: The condition as the user wrote it.
         met: Whether an object meets it. The argument is None for a missing object.
-        may_be_missing: Whether a missing object is awaited, or is the condition itself.
-        condition: Type of the condition, empty for another goal.
+        may_be_missing: Whether the object may be missing, as for ``create`` and ``delete``.
+        condition: Type of the condition, empty for other goals.
     """
 
     words: str
@@ -148,7 +148,7 @@ def _field(text: str) -> Test:
     def met(current: JsonObject | None) -> bool:
         values = json_path.find([current or {}])
         if len(values) > 1:
-            raise JsonPathError("finds more than one value")
+            raise JsonPathError("the path matches more than one value")
         return bool(values) if expected is None else [go_text(value) for value in values] == [expected]
 
     return met
@@ -156,7 +156,7 @@ def _field(text: str) -> Test:
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Selection of objects of a kind that are not named.
+    """Selection of objects of a kind by labels or namespace, instead of by name.
 
     Args:
         selector: Label selector, empty for any labels.

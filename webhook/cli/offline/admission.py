@@ -124,7 +124,7 @@ def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarni
         if verdict.allowed and context.settings.live_warnings:
             warnings += run_checks(entry.live_on_deletion, None, verdict.document, context)
         return [warning for warning in dict.fromkeys(warnings) if as_warnings([warning])[0] in verdict.warnings]
-    if entry.default is not None:  # the object as written may yield more warnings than the judged one
+    if entry.default is not None:  # the object as submitted may yield warnings that the defaulted object does not
         default_warnings = entry.default(verdict.loaded.document, verdict.old).warnings
         warnings += (warning for warning in default_warnings if as_warnings([warning])[0] in verdict.warnings)
     if entry.validate is not None:
@@ -157,6 +157,6 @@ def refusing_rules(verdict: OfflineVerdict, context: Context) -> tuple[str, ...]
 
 
 def _said_once(errors: tuple[FieldError, ...]) -> tuple[FieldError, ...]:
-    """Return *errors* without one about the grammar of all names if the narrower grammar of the kind has one, too."""
+    """Return *errors* without those of the rule for all names on fields that a rule of the kind has also refused."""
     own = {error.field for error in errors if error.rule != ANY_NAME}
     return tuple(error for error in errors if error.rule != ANY_NAME or error.field not in own)

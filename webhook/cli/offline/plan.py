@@ -32,7 +32,7 @@ _POINTER: Final = re.compile(r"(?<= in )(/(?:objects|deleted|lost|drained)(?:/[0
 _MACHINE_WRITTEN: Final = frozenset(
     kind.group_kind for kind in (APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, WORK)
 )
-"""Kinds that only controllers write. In files that are the hub itself, they are not changes."""
+"""Kinds that only controllers write. If the files are the hub, objects of these kinds are not proposed changes."""
 OVERRIDES: Final = tuple(family.override for family in FAMILIES)
 ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
@@ -91,9 +91,9 @@ def plan_files(
 
 
 def is_planned(item: Loaded) -> bool:
-    """Return whether an object is a proposed change in files that are the hub as well.
+    """Return whether an object in files that are also the hub is a proposed change.
 
-    Those are placements, overrides, staged update runs, and upgrade runs that have no status yet.
+    Proposed changes are placements, overrides, staged update runs, and upgrade runs without a status.
     """
     return item.kind in (*PLACEMENTS, *OVERRIDES, *RUNS) or (item.kind == UPGRADE_RUN and not status_of(item.document))
 
@@ -111,7 +111,7 @@ def plan_changes(
 ) -> JsonObject:
     """Return the plan of applying *changed_objects* to a hub with *base*.
 
-    *settles* is that of `Proposal`. Other arguments are those of `plan_files`.
+    For *settles*, see `Proposal`. For the other arguments, see `plan_files`.
     """
     stored_files = store(base, now=now, clock=clock)
     objects = [ProposedObject(item.kind, item.document) for item in changed_objects]

@@ -22,7 +22,7 @@ def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> Map
     Args:
         pools: The pools.
         question: The question.
-        now: The instant, if the question names none.
+        now: The instant to evaluate at if the question has none.
 
     Raises:
         UserError: There is no such pool, or the question does not fit it.

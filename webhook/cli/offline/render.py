@@ -20,7 +20,7 @@ from webhook.cli.offline.stored_files import StoredFiles, store
 from webhook.cli.options.verdicts import refuse_denied
 
 _RENDERED: Final = (*PLACEMENTS, *OVERRIDES)
-"""Kinds that admission judges in files that are the hub itself."""
+"""Kinds that admission evaluates if the files are the hub itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def render_changes(
     clock: datetime,
     base: Sequence[Loaded] | None = None,
 ) -> JsonObject:
-    """Return the objects after *changed_objects* and deletions. Other arguments are those of `render_files`."""
+    """Return the objects after *changed_objects* and deletions. For the other arguments, see `render_files`."""
     objects = [ProposedObject(item.kind, item.document) for item in changed_objects]
     proposal = Proposal(objects, deleted=[Deleted(**item.reference) for item in question.deleted])
     before = None if base is None else _settled_contents(base, now=now, clock=clock)
@@ -115,7 +115,7 @@ def render_changes(
 
 
 def _adopted(objects: Sequence[Loaded]) -> tuple[list[Loaded], Proposal, list[Loaded]]:
-    """Return the objects of files that are not judged, the proposal to adopt the others, and the others themselves."""
+    """Return the objects that admission does not evaluate, a proposal that adopts the others, and the others."""
     adopted = [item for item in objects if item.kind in _RENDERED]
     others = [item for item in objects if item.kind not in _RENDERED]
     return others, Proposal(adopted=[ProposedObject(item.kind, item.document) for item in adopted]), adopted

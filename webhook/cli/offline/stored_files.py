@@ -1,4 +1,4 @@
-"""The objects of files as the hub of a plan."""
+"""The hub of a plan, made of the objects in files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -154,7 +154,7 @@ def command(place: _InstallationOptions, member: _MemberOptions, output: str, hu
 
 
 def _addressed(document: JsonObject, hub: HubOptions, member: _MemberOptions) -> JsonObject:
-    """Return the findings with commands for the cluster that was checked, if the user has named it."""
+    """Return *document* with the user's kubeconfig and context options in the commands of its problems and advice."""
     from webhook.doctor.agent_account import CHECK
 
     checks = []

@@ -215,7 +215,7 @@ server_options = grouped(
 )
 
 
-@command.command("reconcile", help=RECONCILE, short_help="Print the roles of the loop on the hub.")
+@command.command("reconcile", help=RECONCILE, short_help="Print the roles that the loop needs on the hub.")
 @click.option(
     "--select", "select", multiple=True, metavar="KIND", help="A kind that placements may select. Repeatable."
 )
@@ -284,7 +284,7 @@ def reconcile(
     return _print(roles, holder, output, policies)
 
 
-@command.command("serve", help=SERVE, short_help="Print the roles of the HTTPS server on the hub.")
+@command.command("serve", help=SERVE, short_help="Print the roles that the HTTPS server needs on the hub.")
 @click.option(
     "--networking-agents",
     is_flag=True,
@@ -326,7 +326,7 @@ def _serve_roles(
     )
 
 
-@command.command("agent", help=AGENT, short_help="Print the roles of an agent on its member.")
+@command.command("agent", help=AGENT, short_help="Print the roles that an agent needs on its member.")
 @click.option("--apply", "apply", multiple=True, metavar="KIND", help="A kind that the agent may apply. Repeatable.")
 @click.option(
     "--apply-rbac",

@@ -17,7 +17,7 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import print_document, print_line
 from webhook.runtime.distribution import installed_version
 
-_WHAT: Final = {"server": "what is installed on the hub", "agents": "the members of the fleet"}
+_WHAT: Final = {"server": "the components installed on the hub", "agents": "the members of the fleet"}
 HELP = """Print the versions of this program, of the hub, and of the components on it.
 
 The versions of `harbormaster serve` and of the loop are read from the labels that Helm sets on their Deployments, and

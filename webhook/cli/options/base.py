@@ -96,7 +96,7 @@ def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Call
         function: Any = collected
         for option in reversed(options):
             function = option(function)
-        return function  # type: ignore[no-any-return]  # the command still, as far as click can see
+        return function  # type: ignore[no-any-return]  # click's decorators return Any
 
     return give
 
@@ -194,7 +194,7 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
     Raises:
         UserError: The hub refuses a request, and the command has not handled the refusal.
     """
-    import asyncio  # commands on files need neither it nor a client
+    import asyncio  # imported late: commands on files need neither asyncio nor a client
 
     from webhook.cli.hub.client import HubRefusedError
 
@@ -206,9 +206,9 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
 
 
 def not_empty(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse an empty text from the user, as callback of options and arguments.
+    """Refuse an empty value from the user. This is the callback of options and arguments.
 
-    In a script with an unset variable, an empty text would select another run, stage or snapshot.
+    An unset variable in a script results in an empty value, which would select another run, stage or snapshot.
     """
     if value == "" and context.get_parameter_source(param.name or "") is not ParameterSource.DEFAULT:
         raise click.BadParameter("'' is empty", context, param)
@@ -221,7 +221,7 @@ _RUNS: Final = {
     "upgrades": (UPGRADE_RUN,),
     "answerable": (*_RUN_KINDS, *(family.approval_request for family in FAMILIES), UPGRADE_RUN, UPGRADE_GATE),
 }
-"""Kinds that the argument of a command may name, by its completion."""
+"""Kinds that a run argument may name, by the source of its completion."""
 
 
 def run_argument(source: str = "updates", *, required: bool = True) -> Callable[[_Command], _Command]:
@@ -251,7 +251,7 @@ def run_argument(source: str = "updates", *, required: bool = True) -> Callable[
         if source != "upgrades":
             function = run_namespace_option(function)
         argument = click.argument("words", nargs=-1, required=required, metavar=metavar, shell_complete=tab(source))
-        return argument(function)  # type: ignore[no-any-return]  # the command still, as far as click can see
+        return argument(function)  # type: ignore[no-any-return]  # click's decorators return Any
 
     return give
 

@@ -1,4 +1,4 @@
-"""``--kubeconfig``, ``--context``, ``--server`` and the others that select the hub of a command.
+"""``--kubeconfig``, ``--context``, ``--server`` and the other options that select the hub of a command.
 
 Called as ``harbormaster``, a command uses the hub of ``up``, found by the kubeconfig in its data folder. Called by
 kubectl, it uses the hub of kubectl. Options name any other hub. If the user may have meant another one, the command

@@ -10,7 +10,10 @@ from webhook.cli.options.field_validation import FieldCheck
 
 
 def settled(document: JsonObject, objects: Sequence[Loaded], fields: FieldCheck, *, of_hub: bool) -> JsonObject:
-    """Return an answer with the unknown fields of *objects* in its verdicts as errors, as warnings, or not at all."""
+    """Return *document* with the unknown fields of *objects* in its verdicts, as *fields* requires.
+
+    They are errors, warnings, or omitted.
+    """
     own = [
         fields.settled(verdict, item, of_hub=of_hub)
         for verdict, item in zip(document["admission"], objects, strict=False)
@@ -36,10 +39,10 @@ def refuse_denied(admission: Iterable[Mapping[str, Any]], objects: Iterable[Load
 
 
 def check_admission(admission: Sequence[JsonObject], objects: Sequence[Loaded]) -> None:
-    """Report verdicts, which are in the order of *objects*.
+    """Print the warnings of verdicts, which are in the order of *objects*.
 
     Raises:
-        UserError: Something is refused.
+        UserError: An object is refused. Lists every error.
     """
     refuse_denied(admission, objects)
     for item, warning in admission_warnings(admission, objects):

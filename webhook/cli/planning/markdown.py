@@ -35,7 +35,7 @@ RENDER_MARKER: Final = "<!-- harbormaster render -->"
 _MOST_CLUSTERS: Final = 50
 """Maximum number of clusters of each sort that a row names."""
 _MOST_REASONS: Final = 200
-"""Maximum number of clusters with reasons in a detail."""
+"""Maximum number of clusters with reasons in the folded details of a placement."""
 _HEAD: Final = "| placement | type | wanted | picked | clusters | |\n| --- | --- | --- | --- | --- | --- |\n"
 _RENDERED_HEAD: Final = (
     f"| placement | clusters | {' | '.join(map(str.lower, ChangeKind))} |\n| --- | --- | --- | --- | --- |\n"
@@ -198,7 +198,7 @@ def _row(entry: JsonObject) -> str:
     note = "" if entry["satisfied"] and entry["rollout"]["type"] != "Deletion" else code(entry["message"], cell=True)
     if failing := [failure["cluster"] for failure in entry["rollout"].get("failures", ())]:
         note = "<br>".join(filter(None, (note, f"fails on {_cluster_names('', failing)}")))
-    kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # as written, if it is not one
+    kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # invalid: as written
     cells = (code(reference(entry), cell=True), kind, requested, str(len(entry["picked"])), clusters, note)
     return f"| {' | '.join(cells)} |\n"
 
@@ -254,7 +254,7 @@ def code(text: str, *, cell: bool = False) -> str:
 
 
 def _escaped_bar(before: str) -> str:
-    """Return a bar, escaped so that it ends no cell of a table.
+    """Return a vertical bar, escaped so that it does not end a table cell.
 
     A backslash is added unless the text before it ends with an odd number of them.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PERIOD: Final = timedelta(days=7)
 MOST_NODES: Final = 1_000
-"""Most nodes of a cluster that a plan simulates."""
+"""Maximum number of nodes in a cluster that a plan simulates."""
 _HEADERS: Final = ("NODEPOOL", "REASON", "TODAY", "CHANGED", "FIRST", "LAST")
 _NAMED: Final = 3
 
@@ -53,7 +53,10 @@ def node_pool_effects(
     if not nodes or not (pools or changes[1]):
         return None
     if len(nodes) > MOST_NODES:
-        complain(f"note: no NodePools are simulated beyond {MOST_NODES} nodes. Run harbormaster simulate disruption")
+        complain(
+            f"note: NodePools are not simulated, because the dump has more than {MOST_NODES} nodes. "
+            "Run harbormaster simulate disruption"
+        )
         return None
     from scorer.node_disruption.cluster.reader import read_cluster
     from scorer.node_disruption.simulation.simulator import simulate

@@ -87,7 +87,7 @@ def coverage_lines(plan: JsonObject) -> Iterator[str]:
 
 
 def assumption_lines(plan: JsonObject) -> Iterator[str]:
-    """Yield the placements that count as rolled out."""
+    """Yield a line with the placements that the plan assumes to be rolled out, if any."""
     references = [reference(entry) for entry in plan.get("assumed", ())]
     if references:
         more = f" and {len(references) - MOST_KEPT} more" if len(references) > MOST_KEPT else ""

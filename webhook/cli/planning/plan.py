@@ -127,7 +127,10 @@ class _Ground:
         only: Sequence[Loaded] | None = None,
         only_key: "ObjectKey | None" = None,
     ) -> JsonObject:
-        """Return the plan of applying *objects*, or that of one run after that. Raises `UserError`."""
+        """Return the plan of applying *objects*. Raises `UserError`.
+
+        *only* limits it to some placements, *only_key* to one run.
+        """
         if self.connection is not None:
             return run(_ask(self.connection, objects, losses, _wanted_part(only, only_key)))
         from webhook.cli.offline.plan import PlannedLosses, plan_changes
@@ -378,7 +381,7 @@ class _Part(NamedTuple):
     """The part of a plan to answer with.
 
     Args:
-        members: Members of the request body. If empty, the whole plan.
+        members: Fields of the request body. Empty: the whole plan.
         named: The only run. None: unlimited.
     """
 
@@ -438,7 +441,7 @@ def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Va
     check_admission(document["admission"], originals)
     entries = {entry["name"]: entry for entry in document["placements"]}
     if any(item.name not in entries for item in renamed_items):
-        raise UserError("you may not list placements of this kind on the hub, so the hub shows nothing about them")
+        raise UserError("you may not list placements of this kind on the hub, so it cannot compare their policies")
     sides = [
         {**entries[new.name], "name": old.name, "file": file}
         for new, old, file in zip(renamed_items, originals, pair, strict=True)

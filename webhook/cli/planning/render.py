@@ -366,7 +366,7 @@ def print_differences(document: JsonObject, side: str) -> bool:
                 click.echo(printable(line))
         if entry["unknown"]:
             names = " ".join(entry["unknown"])
-            complain(f"note: {reference(entry)}: the present objects are unknown on {names}: all are shown as added")
+            complain(f"note: {reference(entry)}: the current objects on {names} are unknown, so all are shown as added")
     return differs
 
 

@@ -1,9 +1,9 @@
 """A folder of rendered objects, one folder per cluster, as Argo CD and Flux read it.
 
-File names are made from the names of clusters and objects such that none leads out of the folder, on any file system.
-All files are written below a temporary folder first. Then each folder of a cluster is replaced by a rename, so that no
-reader sees half of one. A run that is killed leaves its temporary folder, which the next run removes. Other files are
-kept: ours start with `FILE_MARKER`, and a folder that has none of ours is not touched.
+File names are made from the names of clusters and objects so that no name points outside the folder, on any file
+system. All files are first written below a temporary folder. Then each cluster's folder is replaced by a rename, so
+that readers never see a partial folder. A run that is killed leaves its temporary folder, which the next run removes.
+Other files are kept: ours start with `FILE_MARKER`, and a folder without our files is not changed.
 """
 
 import fcntl
@@ -63,12 +63,12 @@ def write_folder(
 
     Args:
         folder: The folder. It is created if it does not exist.
-        files: Texts by file name, by name of the folder of the cluster.
+        files: Texts by file name, for each cluster folder by its name.
         overwrite: Whether a folder that is not ours may be used.
         removes_others: Whether to remove files of earlier runs that are not in *files*.
 
     Raises:
-        UserError: The folder is not ours, or cannot be written. Nothing has changed then, or single clusters have.
+        UserError: The folder is not ours, or cannot be written. The folders of some clusters may have been replaced.
     """
     try:
         folder = folder.resolve()
@@ -127,7 +127,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _is_temporary(folder: Path) -> bool:
-    """Return whether a folder is certainly a temporary one of a run."""
+    """Return whether *folder* is certainly the temporary folder of a run."""
     claim = folder / _CLAIM
     if folder.is_symlink() or not folder.is_dir() or claim.is_symlink() or not claim.is_file():
         return False
@@ -155,7 +155,7 @@ def _check(folder: Path, files: Mapping[str, Iterable[str]], *, overwrite: bool)
 
 
 def _obstacles(folder: Path, files: Mapping[str, Iterable[str]]) -> Iterator[Path]:
-    """Yield other files in places that will be written. They are never replaced, not even by an overwrite."""
+    """Yield the paths to be written at which other files exist. Those are not replaced, even with an overwrite."""
     if (folder / FOLDER_MARKER).is_symlink():
         yield folder / FOLDER_MARKER
     for cluster, names in files.items():
@@ -178,7 +178,7 @@ def _own_folders(folder: Path) -> list[Path]:
 
 
 def _write(place: Path, target: Path, texts: Mapping[str, str], *, keeps_own: bool) -> None:
-    """Write the folder of a cluster to *place*, with the other files in *target*, if *keeps_own* also with ours."""
+    """Write the folder of a cluster to *place*. Copy the other files from *target*, with *keeps_own* also ours."""
     place.mkdir(parents=True)
     if target.is_dir() and not target.is_symlink():
         for child in target.iterdir():
@@ -220,7 +220,7 @@ def _replace(new: Path, target: Path, aside: Path) -> int:
         if os.path.lexists(target):
             target.rename(aside)
         new.rename(target)
-    except BaseException:  # an interruption, too: the folder aside is removed with the temporary one
+    except BaseException:  # KeyboardInterrupt, too: *aside* is removed with the temporary folder
         if os.path.lexists(aside) and not os.path.lexists(target):
             aside.rename(target)
         raise

@@ -61,9 +61,9 @@ class PlanReport(NamedTuple):
     def _code(self, document: JsonObject) -> int:
         if any(verdict["errors"] for verdict in document["admission"]):
             return 1
-        # A change that is left out has no effects in the plan, so CI would pass whatever it does.
+        # A change that is left out has no effects in the plan, so CI would pass regardless of its effects.
         if document.get("hidden") or (self.require_complete and not document.get("complete", False)):
-            reasons = "; ".join(coverage_lines(document)) or "the server does not report whether it is"
+            reasons = "; ".join(coverage_lines(document)) or "the server does not report what it covers"
             complain(f"error: the plan is not complete: {reasons}")
             return 1
         has_node_changes = bool(document.get("nodePools", {}).get("pools"))
@@ -71,9 +71,9 @@ class PlanReport(NamedTuple):
 
 
 def with_unused(document: JsonObject, unused: Counter[str]) -> JsonObject:
-    """Return a plan that also counts objects that it does not use as not judged, by kind.
+    """Return *document* with the *unused* objects added to ``notJudged``, by kind.
 
-    Written NodePools that were simulated count as judged, but not deleted ones.
+    If NodePools were simulated, written ones count as judged, and deleted ones do not.
     """
     if "complete" not in document:  # an older server
         return document

@@ -78,7 +78,7 @@ def upgrade_lines(run: JsonObject) -> Iterator[str]:
 
 
 def _turn(member: JsonObject) -> str:
-    """Return the action of a member and its start."""
+    """Return the start of a member's upgrade, or the action that is planned instead, with its reason."""
     if member["action"] == "Upgrade":
         bound = f", bound by {member['boundBy']}" if "boundBy" in member else ""
         return f"{member['start']}{bound}"

@@ -17,7 +17,7 @@ class Difference:
     """One deviation from the expectation.
 
     Args:
-        what: The field of ``expect``, with the cluster or the path within it if it has several parts.
+        what: The field of ``expect``. For a field with several parts, also the cluster or the path within the field.
         expected: Expected value, as text.
         actual: Actual value, as text.
         why: Reasons, line by line.
@@ -207,7 +207,7 @@ def _wanted_words(expectation: Any) -> str:
 
 
 def _subset(at: str, expected: Any, actual: Any) -> Iterator[Difference]:
-    """Compare objects member by member, and lists item by item. Members that are not in *expected* are ignored."""
+    """Compare objects field by field, and lists item by item. Fields that are not in *expected* are ignored."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for name, value in expected.items():
             if name in actual:

@@ -71,8 +71,8 @@ class RecordedRemovals(NamedTuple):
     """Pending removals and orphaned content.
 
     Args:
-        placements: By placement.
-        unread: Kinds that the caller may not list, as ``plural.group``: all that they report is unknown.
+        placements: Removals and orphaned content of each placement.
+        unread: Kinds that the caller may not list, as ``plural.group``. *placements* lacks the data from their objects.
     """
 
     placements: list[PlacementRemovals]

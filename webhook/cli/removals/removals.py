@@ -73,7 +73,7 @@ class _Age(Duration):
     default="",
     metavar="NS",
     shell_complete=tab("namespaces"),
-    help="Show only removals of this namespace.  [default: all]",
+    help="Show only removals in this namespace.  [default: all namespaces that you may list, else that of the context]",
 )
 @output_option("table", "json", "yaml")
 @hub_options
@@ -83,10 +83,12 @@ def command(older_than: timedelta, namespace: str, output: str, hub: HubOptions)
 
 
 async def _recorded(client: Client, namespace: str) -> RecordedRemovals:
-    """Return the removals of *namespace*, or of all. Without rights to all, return those of the context's namespace.
+    """Return the removals in *namespace*, or in all namespaces if it is empty.
+
+    If the caller may not list all namespaces, return the removals in the context's namespace.
 
     Raises:
-        UserError: The caller may list the placements of neither.
+        UserError: The caller may not list the placements in the context's namespace, either.
     """
     try:
         return await all_recorded(client, namespace)

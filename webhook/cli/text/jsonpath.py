@@ -3,7 +3,7 @@ r"""kubectl's JSONPath templates: ``{range .items[*]}{.metadata.name}{"\n"}{end}
 kubectl has a dialect of its own: templates with text around actions, ``range`` and ``end``, paths that optionally start
 with ``$`` or ``@``, keys with escaped dots, filters that compare with literals. Existing libraries parse RFC 9535 or
 its predecessors, but no templates. This module therefore parses templates as kubectl does. Matches in an object are in
-the order of its members, whereas their order is random in kubectl.
+the order of its fields, whereas their order is random in kubectl.
 
 Source: client-go ``util/jsonpath``.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 MOST_STEPS: Final = 256
-"""Maximum number of steps of a path, and of nested ranges: more than any object is deep."""
+"""Maximum number of steps of a path, and of nested ranges. No object is nested that deeply."""
 _SHOWN: Final = 64
 _FIELD: Final = re.compile(r"(?:\\.|[^ \t\r\n.,\[\]$@{}\\])+")
 _NUMBER: Final = re.compile(r"[+-]?[0-9][0-9.eE+-]*", re.ASCII)
@@ -34,7 +34,7 @@ class JsonPathError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A member of every object, or the value itself if the name is empty."""
+    """A field of every object, or the value itself if the name is empty."""
 
     name: str
 

@@ -91,7 +91,7 @@ def links_in(text: str, kind: str = "") -> Iterator[WordLink]:
 def _is_identifier(word: str) -> bool:
     """Return whether *word* looks like an identifier.
 
-    That is a word with a dash, or with a capital or no letter after its first character.
+    An identifier has a dash, an uppercase letter after its first character, or no letter after its first character.
     """
     return "-" in word or not word[1:].islower()
 

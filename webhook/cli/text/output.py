@@ -35,7 +35,7 @@ _STYLES: Final = {
 
 
 def is_terminal() -> bool:
-    """Return whether standard output is a terminal, and not one that can only print."""
+    """Return whether standard output is a terminal that supports control sequences."""
     return sys.stdout.isatty() and not CommandVariables.read(os.environ).can_only_print
 
 

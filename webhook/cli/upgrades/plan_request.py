@@ -67,7 +67,9 @@ def _run(name: str, runs: Sequence[JsonObject]) -> JsonObject | str:
 
 
 def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | None:
-    """Return the strategy of the files for a run of the hub, or None. A single one replaces the run's own.
+    """Return the strategy of the files for a run of the hub, or None.
+
+    A strategy that the run names has priority. A single other one replaces the run's strategy.
 
     Raises:
         UserError: There are several, and the run refers to none of them.
@@ -75,7 +77,7 @@ def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | 
     if (reference := _find_by_name(follows, strategies)) is not None:
         return reference
     if len(strategies) > 1:
-        raise UserError(f"{len(strategies)} strategies in the files, and the run names none of them: give only one")
+        raise UserError(f"{len(strategies)} strategies in the files, but the run names none of them: pass only one")
     return strategies[0] if strategies else None
 
 

@@ -358,7 +358,9 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
     return DONE
 
 
-@command.command("retry", help=RETRY_HELP, short_help="Create a run for the members that another run has not upgraded.")
+@command.command(
+    "retry", help=RETRY_HELP, short_help="Create a run for the members that an earlier run did not upgrade."
+)
 @run_argument("upgrades")
 @click.option(
     "--name",

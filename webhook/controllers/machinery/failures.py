@@ -74,7 +74,7 @@ class FailureReporter(Generic[K]):
         """Last Event per key, for objects whose status does not belong to the loop."""
 
     def failing(self, key: K, error: BaseException) -> None:
-        """Report on the object that *error* recurs, unless it is already reported."""
+        """Report the recurring *error* on the object of *key*, unless it is already reported."""
         kind, name = self._concerned(key)
         document = self._hub.cache.get(kind, *name)
         if document is None:

@@ -53,7 +53,7 @@ SHORTEST_REQUEUE_SECONDS = 0.05
 to the next the delay grows as after failures."""
 
 REPORTED_AFTER_FAILURES = 3
-"""Consecutive failures after which the object reports that its controller fails on it."""
+"""Consecutive failures after which they are reported on the object."""
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +79,8 @@ class KeyState:
             count: after a minute of waiting for a namespace, the first conflict is still retried within milliseconds.
         requeues: Consecutive immediate requeues. They are not failures: a rollout that requests one after each of
             twelve steps does not wait longer after its first conflict.
-        reported_failures: Consecutive failures that count for the report on the object. Conflicts and outages do not
-            count: they pass by themselves.
+        reported_failures: Consecutive failures that count towards the report on the object. Conflicts, outages and
+            a `RetryError` that is not a `StuckError` do not count: they are expected to be temporary.
     """
 
     phase: _Phase = _Phase.IDLE
@@ -172,7 +172,7 @@ class WorkQueue(Generic[K]):
         state.cancel_timer()
         # A running key must not be queued, as a second worker would take it, and must not be ignored. Example: a
         # reconcile reads a placement that asks for 3 clusters, and a user changes it to 5 before the reconcile ends.
-        # Without the mark, the other 2 clusters would have to wait for the next resync.
+        # Without the phase DIRTY, the other 2 clusters would have to wait for the next resync.
         if state.phase is _Phase.RUNNING:
             state.phase = _Phase.DIRTY
         elif state.phase is _Phase.IDLE:
@@ -223,7 +223,7 @@ class WorkQueue(Generic[K]):
         task = asyncio.current_task()
         assert task is not None
         # Not `while True`: a library below a reconcile may turn the cancellation into an error of its own, which
-        # `_process_key` logs as a failure. The worker would then reconcile on after its leadership has ended.
+        # `_process_key` logs as a failure. The worker would then continue to reconcile after its leadership has ended.
         while not task.cancelling():
             # A loop: one event wakes all workers, and another worker may have taken the key.
             while not len(self):

@@ -100,7 +100,7 @@ def test_a_large_cluster_is_not_simulated(cli, dump, tmp_path, monkeypatch):
     monkeypatch.setattr(node_pools, "MOST_NODES", 1)
     result = cli("plan", "--on", dump, "-f", write(tmp_path / "changed.yaml", pool(team="new")), *NOW, "-o", "json")
     assert "nodePools" not in json.loads(result.stdout)
-    assert "note: no NodePools are simulated beyond 1 nodes" in result.stderr
+    assert "note: NodePools are not simulated, because the dump has more than 1 nodes" in result.stderr
 
 
 def test_a_deleted_pool_is_not_judged_beside_a_simulated_one(cli, dump, tmp_path):
