@@ -97,8 +97,8 @@ CONTROLLERS: Final = (
 )
 """Controller names, in the order of the pipeline.
 
-``analysis`` runs only if the settings name a query endpoint or a kind to read, ``node_pool`` only if placements select
-no nodes, and ``node_disruption`` only if its mode is not ``Off``. If replicas share the work, the controllers of
+``analysis`` runs only if the settings name a query endpoint or a kind to read, ``node_pool`` only if placements cannot
+select nodes, and ``node_disruption`` only if its mode is not ``Off``. If replicas share the work, the controllers of
 upgrades and of nodes run only on the shard that owns them, see `webhook.controllers.machinery.wiring`.
 """
 
@@ -235,5 +235,5 @@ def _upgrades(
 
 
 def _keeps_nodes_trimmed(settings: LoopSettings) -> bool:
-    """Return whether the cache may trim nodes. Placements that select nodes need complete ones."""
+    """Return whether the cache may trim nodes: it keeps them complete if placements can select them."""
     return not settings.selection.is_selectable(NODE.group, NODE.versions[0], NODE.kind)

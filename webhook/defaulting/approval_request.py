@@ -30,7 +30,7 @@ STATUS_RULES: Final = (
 
 @enforces(*STATUS_RULES)
 def default_status(document: JsonObject, old: JsonObject | None = None) -> DefaultedObject:
-    """Replace a reason in words of a true condition ``Approved`` by one word, and move the words to the message (F-18).
+    """Replace a multi-word reason of a True ``Approved`` condition by one word, and move it to the message (F-18).
 
     An absent or empty reason and values of a wrong type are left to the schema. So is a text that does not fit into the
     message.

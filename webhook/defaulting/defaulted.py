@@ -23,7 +23,7 @@ class DefaultedObject:
 
     Args:
         document: The same object as the given document if no default was missing.
-        warnings: About rewrites, not about plain defaults.
+        warnings: Warnings about rewritten fields. Plain defaults cause none.
     """
 
     document: JsonObject

@@ -165,7 +165,7 @@ _PARAMETERS: Final[JsonObject] = {
     OLDER_THAN: {
         "name": OLDER_THAN,
         "in": "query",
-        "description": "Filter by the time that removals have waited, in seconds, at least.",
+        "description": "Minimum time that removals have waited, in seconds.",
         "schema": {"type": "integer", "minimum": 1, "maximum": OLDEST},
     },
     "limit": {
@@ -297,7 +297,7 @@ def _schemas() -> dict[str, JsonObject]:
     extender = {
         name for operation in OPERATIONS if operation.tag == "Extender" for name in _parts(operation, request_schemas)
     }
-    for name in extender:  # newer schedulers may send members that are unknown here
+    for name in extender:  # newer schedulers may send unknown fields
         if request_schemas[name].get("additionalProperties") is False:
             del request_schemas[name]["additionalProperties"]
     return {**open_, **request_schemas}
@@ -406,7 +406,7 @@ _RENAMED: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "RequestEntityTooLarge",
     HTTPStatus.UNPROCESSABLE_ENTITY: "UnprocessableEntity",
 }
-"""Statuses that Python 3.13 renamed. With it, the document is the same for every version of Python."""
+"""Statuses that Python 3.13 renamed. With this table, the document is the same for every version of Python."""
 
 
 def _name_of(status: HTTPStatus) -> str:

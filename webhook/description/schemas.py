@@ -99,13 +99,13 @@ def _cleaned(schema: Any, purpose: Purpose, names: Mapping[str, str]) -> Any:
 
 
 def _spell_constants(discriminator: JsonObject) -> None:
-    """Write the truth values that tell a union apart as JSON does."""
+    """Write the booleans in the mapping of a discriminator as JSON does."""
     mapping = discriminator["mapping"]
     discriminator["mapping"] = {{"True": "true", "False": "false"}.get(word, word): at for word, at in mapping.items()}
 
 
 def _let_absence_be_absence(schema: JsonObject, optional: Collection[str]) -> None:
-    """Remove null from the types of members whose absence is the default of a model."""
+    """Remove null from the types of the *optional* fields: a null counts as absent there."""
     for name in optional:
         member = schema["properties"][name]
         choices = member.get("anyOf")

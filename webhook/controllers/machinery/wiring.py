@@ -126,8 +126,8 @@ def owner_of_member(name: str) -> str:
 
     A Work in that namespace belongs to its placement, which creates and deletes it. The member's controller deletes the
     remaining Works only after the agent has left or has timed out. From then on both controllers only delete, with the
-    resource version that they have read, so neither can undo a write of the other. Only the upgrade writes the
-    annotation with the versions of a member.
+    resource version that they have read, so neither can undo a write of the other. Only the upgrade controllers
+    write the annotation with the versions of a member.
     """
     return f"member/{name}"
 

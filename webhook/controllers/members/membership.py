@@ -209,7 +209,7 @@ class MemberController:
                 self._tell(member, repair)
         except InvalidIdentityError as error:
             return str(error)
-        except InvalidObjectError as error:  # remembered: otherwise it would be sent and refused on every heartbeat
+        except InvalidObjectError as error:  # remembered, so that it is not sent and refused on every heartbeat
             self._refused[cluster] = identity, f"spec.identity was refused: {error}"
             return self._refused[cluster][1]
         self._refused.pop(cluster, None)
@@ -308,9 +308,9 @@ class MemberController:
 
         Their objects remain on the member.
 
-        The agent has lost its access with the namespace, so the namespace would wait for it indefinitely. After its
-        deletion the namespace is created again, and so are the Works, which take over the same objects. The Works are
-        read from the store, as in `_clear`.
+        The agent loses its access when the namespace is deleted, so the namespace would wait for the agent
+        indefinitely. After its deletion the namespace is created again, and so are the Works, which take over the same
+        objects. The Works are read from the store, as in `_clear`.
         """
         works = (await self._hub.store.list(WORK, member_namespace(cluster))).items
         free = (without_finalizer(work, WORK_CLEANUP) for work in works if is_deleting(work))

@@ -2,10 +2,12 @@
 
 Pods are watched, and only the fields that planning needs are kept (`scorer.node_disruption.cluster.cache_transforms`):
 less than a fifth of a pod. Listing pods for every decision would cost the API server a hundred megabytes every ten
-seconds in a cluster with 30,000 pods. The shared cache of the process is unsuitable: it keeps fewer fields of a pod
-than planning needs, and whole objects of selectable kinds. The gate and the planner of this controller both read pods
-from this cache. Until the first NodePool exists, only NodePools are watched. The other watches run only in the lease
-holder.
+seconds in a cluster with 30,000 pods.
+
+The shared cache of the process is unsuitable: it keeps fewer fields of a pod than planning needs, and whole objects of
+selectable kinds. The gate and the planner of this controller both read pods from this cache.
+
+Until the first NodePool exists, only NodePools are watched. The other watches run only in the lease holder.
 
 Source: docs/specifications/nodepool-disruption.md 5.1.
 """
@@ -31,7 +33,7 @@ VOLUME: Final = KINDS["", "PersistentVolume"]
 NEEDED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 """Kinds required for any decision."""
 HELPFUL: Final = (DAEMON_SET, kinds.NAMESPACE, VOLUME, kinds.VOLUME_CLAIM)
-"""Kinds that are optional. Unknown objects of these are assumed to put no constraints on pods."""
+"""Optional kinds. If they cannot be listed, their objects are assumed not to constrain pods."""
 _PROMPT: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD_DISRUPTION_BUDGET)
 """Kinds whose changes enqueue the controller immediately."""
 _UNREAD: Final = ("resourceVersion", "managedFields", "generation")

@@ -37,7 +37,7 @@ PASS: Final = timedelta(seconds=10)
 FORGET: Final = timedelta(minutes=5)
 """Maximum time without a decision while nothing changes."""
 SHUNNED: Final = "FailedBefore"
-"""Cause that holds a backed-off node, besides the causes of the planner."""
+"""Cause for holding a backed-off node, in addition to the planner's causes."""
 SHARE: Final = 4
 """Minimum pause after a decision, as a multiple of the duration of the decision."""
 
@@ -160,7 +160,7 @@ class NodePlanning:
         self._reading = read_incrementally(documents, now, self._reading)
         cluster = self._reading.cluster
         problem = "" if catalog is None else missing_types_message(catalog, cluster)
-        if problem:  # otherwise the nodes would count as no longer offered, and be disrupted
+        if problem:  # otherwise the types of its nodes would count as no longer offered, and the nodes be disrupted
             catalog = None
         views = {name: remaining.taken_off(view) for name, view in sorted(pool_views(cluster, self._settings).items())}
         before, settings = self._decision, self._settings

@@ -1,7 +1,8 @@
 """Preconditions of node disruption: no Karpenter is running, and the local clock agrees with the API server.
 
 Nodes expire by the time of day, and budgets do not limit expiration. A clock that is a month ahead would expire all
-nodes of a cluster together. So the local clock is compared with that of the API server, which has dated the claims.
+nodes of a cluster together. So the local clock is compared with that of the API server, which sets the creation
+time of NodeClaims.
 
 Source: docs/specifications/nodepool-disruption.md 5.1 and 10.
 """

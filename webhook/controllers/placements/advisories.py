@@ -55,7 +55,7 @@ Subject: TypeAlias = PlacementRef | OverrideRef
 
 
 class AdvisoryController:
-    """Evaluates the warnings that hold for placements and overrides.
+    """Evaluates the warnings that apply to placements and overrides.
 
     Args:
         hub: The hub cluster.

@@ -63,7 +63,7 @@ class BackReportController:
             name="back_report",
             reconcile=self.reconcile,
             concerned=concerned_placement,
-            owner=str,  # also of the statuses it writes: two placements that report on one object conflict
+            owner=str,  # owns the statuses that it writes, too: placements that report on one object conflict
             watches=tuple(self._watches(selectables)),
             resync=lambda: (ref for ref, placement in all_placements(self._hub.cache) if _reports(placement)),
         )

@@ -45,7 +45,7 @@ async def _take_away(hub: Hub, writes: Iterable[Write]) -> None:
 
     Args:
         hub: The hub cluster.
-        writes: Writes of one Work, and its deletion. A Work that is already deleted is no error.
+        writes: Writes of one Work, and its deletion. A Work that is already deleted is not an error.
 
     Raises:
         ConflictError: Another client has written it since. The retry reads it again.

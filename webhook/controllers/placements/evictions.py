@@ -131,7 +131,7 @@ class EvictionController:
             StuckError: A binding of the placement is invalid.
             StoreError: The hub refused a request, or did not respond.
         """
-        async with self._turn:  # two concurrent ones would count the same bindings and overdraw the budget
+        async with self._turn:  # two concurrent ones would count the same bindings and exceed the budget
             cached = self._hub.cache.get(EVICTION, name)
             if cached is None:
                 return await self._follow_withdrawn(name)
@@ -235,7 +235,7 @@ class EvictionController:
         return outcome, next(doomed, None)
 
     async def _newest(self, eviction: JsonObject) -> JsonObject | None:
-        """Return the stored eviction, or None if it is deleted. An outcome that is still to be stored counts."""
+        """Return the stored eviction, with its outcome even if that is not stored yet, or None if it is deleted."""
         current = await self._find(EVICTION, name_of(eviction))
         evictions = self._hub.cache.of_kind(EVICTION)
         if current is None:

@@ -23,7 +23,7 @@ def placement_refs(cache: Cache) -> Iterator[PlacementRef]:
 
 
 def placements_in_altered(cache: Cache, change: ObjectDelta, *views: View) -> Iterator[PlacementRef]:
-    """Yield the placements in a Namespace that was updated, and differs in one of *views*."""
+    """Yield the placements in an updated Namespace if one of *views* of the Namespace has changed."""
     if change.new is not None and any(map(change.alters, views)):
         yield from map(NAMESPACED.ref, cache.list(NAMESPACED.placement, name_of(change.new)))
 

@@ -235,7 +235,8 @@ class PlacementController:
     async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
         """Delete the unused resource snapshots that lack the label of the placement. Restore the label of the others.
 
-        Until the caller awaits, the cache then has none: a latest one without the label would be created again.
+        The cache then has no snapshot without the label until the caller next awaits. A latest snapshot without the
+        label would be created again.
         """
         cache, kind = self._hub.cache, family.resource_snapshot
         while keys := sorted(self._strays.get(ref, ())):
@@ -292,7 +293,7 @@ class PlacementController:
         await self._collect_strays(family, ref, placement)
         objects = placed_selection(selection, judgement).objects
         snapshots = children(self._hub.cache, family.resource_snapshot, ref)
-        if dict_at(placement, "spec", "strategy").get("type") == "External":  # the next update run selects on its own
+        if dict_at(placement, "spec", "strategy").get("type") == "External":  # the next update run selects them
             return None, DONE, fitting_content(snapshot_groups(snapshots), objects)[0].too_large
         placement = await self._removals.order(family, placement, judgement)
         plan = plan_resource_snapshots(
@@ -365,7 +366,10 @@ class PlacementController:
     async def _copy_status(
         self, ref: PlacementRef, placement: JsonObject, status: JsonObject
     ) -> tuple[JsonObject, Result]:
-        """Write the status copy for users who may read only the selected namespace. Return the status and the retry."""
+        """Write the status copy for users who may read only the selected namespace.
+
+        Return the status, which reports whether the copy was written, and when to retry.
+        """
         if ref.namespace or not reported_namespace({**placement, "status": status}):
             return status, DONE
         now = self._now()
@@ -384,7 +388,7 @@ class PlacementController:
         return [copy for copy in copies if copy["metadata"]["name"] == ref.name]
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete the snapshots of a placement whose deletion may proceed, and release it once no Work is left."""
+        """Delete the snapshots of a placement whose deletion may proceed, and release it once it waits for no Work."""
         self._selectables.forget(ref)
         self._observer.needs_action(family.placement, ref, still=False)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:
@@ -405,7 +409,7 @@ class PlacementController:
             self._observer.removal_pending(family.placement, ref, None)
             placement = self._removals.report_progress(family, placement, judgement)
             if judgement.clusters and not self._removals.is_off(placement):
-                return Result(POLL_INTERVAL)  # the scheduler orders the removals first, from the same snapshots
+                return Result(POLL_INTERVAL)  # the scheduler still needs the snapshots to order the removals
             snapshots = [
                 self._hub.delete(kind, snapshot)
                 for kind in (family.policy_snapshot, family.resource_snapshot)

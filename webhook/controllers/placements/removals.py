@@ -139,7 +139,7 @@ class ContentRemovals:
         return status if selection is None else with_resources_selected(placement, status, len(selection.objects), now)
 
     def await_confirmation(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> None:
-        """Report a deleted placement that waits for confirmation with all of its content."""
+        """Report that the removal of all content of a deleted placement waits for confirmation."""
         status = with_removal_pending(placement, status_of(placement), judgement.confirmable, self._now())
         for event in pending_events(placement, status):
             self._record(placement, event)

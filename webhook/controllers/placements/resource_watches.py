@@ -37,7 +37,8 @@ ANSWER_SECONDS: Final = 5.0
 """Maximum wait of a placement for the first list of a kind, from the first request of the kind."""
 
 PATIENCE_SECONDS: Final = 60.0
-"""Time that a placement remains unchanged while a required kind is not served or not listed. Then it reports that."""
+"""Time that a placement remains unchanged while a required kind is not served or not listed. After that, its status
+reports the kind."""
 
 RETRY_INTERVAL = timedelta(seconds=1)
 """Retry interval during that time."""
@@ -184,7 +185,7 @@ class Selectables:
             watched = None
         if watched is None:
             ours = not self._cache.watches(kind)
-            end = self._cache.subscribe(kind, self._take, changes_only=True)  # the placement reads present objects
+            end = self._cache.subscribe(kind, self._take, changes_only=True)  # reconciles read existing objects
             self._watched[kind.group_kind] = _Watched(kind, end, ours, asyncio.get_running_loop().time())
             if kind.group_kind in TRIMMED_AT_HOME:
                 self._cache.trim(kind, self._without_own_data)
@@ -328,8 +329,8 @@ class Selectables:
             now = asyncio.get_running_loop().time()
             if (
                 self._stale or now - self._refreshed_at >= REFRESH_SECONDS
-            ):  # else the previous holder of the lock has done it
-                self._stale = False  # before the request: a definition that changes during it sets it again
+            ):  # otherwise the previous holder of the lock has refreshed the kinds
+                self._stale = False  # before the request: a definition that changes meanwhile sets the flag again
                 try:
                     await self.served.refresh()
                 except StoreError:

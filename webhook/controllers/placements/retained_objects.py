@@ -116,7 +116,7 @@ class RetainedObjects:
     ) -> bool:
         """Return whether the latest snapshot is known to lack every object that leaves a cluster.
 
-        The snapshots in the cache answer that unless overrides or sizes keep objects out of Works.
+        The snapshots in the cache suffice for this, unless overrides or size limits keep objects out of Works.
         """
         if Overrides.of(spec_of(binding)) != NO_OVERRIDES or any(annotation(work, LEFT_OUT) for work in works):
             return False
@@ -228,8 +228,9 @@ def _has_lost_history(placement: JsonObject, names: Set[str], groups: Sequence[S
 def _is_displaced(names: Set[str], groups: Iterable[SnapshotGroup], latest: SnapshotGroup | None) -> bool:
     """Return whether another client has put the latest snapshot in place of one of the snapshots *names*.
 
-    The loop records on a snapshot when the next one superseded it. A snapshot without sources was created by a
-    release of harbormaster without confirmation, or while the settings disabled it: the removals after it were ordered.
+    The loop records on a snapshot when the next one superseded it. A snapshot without recorded sources is ignored: it
+    was created by a release without confirmation, or while the settings disabled confirmation. The removals that
+    followed it were intended.
     """
     return any(
         group is not latest and annotation(group.master, SOURCES) and not annotation(group.master, SUPERSEDED_AT)

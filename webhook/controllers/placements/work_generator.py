@@ -313,7 +313,7 @@ class WorkGenerator:
         depend only on them and on the time, which is never written alone. Cached objects are never modified, so
         comparing identities suffices.
         """
-        if Overrides.of(binding["spec"]) != NO_OVERRIDES:  # the member and the override snapshots count as well
+        if Overrides.of(binding["spec"]) != NO_OVERRIDES:  # the member and the override snapshots would be inputs, too
             return ()
         parts = strategy.get("reportBackStrategy"), self._served.kinds, self._keys.current, silence, confirmation
         return binding, *parts, len(works), *works, *snapshots

@@ -163,7 +163,7 @@ class AnalysisController:
         run = self._hub.cache.get(family_in(ref.namespace).run, parent, ref.namespace)
         if run is None or not (text := annotation(run, ANALYSIS)):
             return None
-        if not awaits_request(run, request):  # a stopped run counts anew once it is resumed
+        if not awaits_request(run, request):  # a resumed run starts the check over
             is_met_already = has_current_status(request, ANALYZED, TRUE)
             return (
                 pause(request, "NotAsked", "the run is not waiting for this approval", self._now())

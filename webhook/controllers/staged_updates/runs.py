@@ -282,7 +282,7 @@ class StagedUpdateController:
     async def _first_facts(
         self, ref: RunRef, run: JsonObject, facts: StagedUpdateFacts, parent: PlacementRef
     ) -> StagedUpdateFacts:
-        """Order the removals of the present selection, and add the inputs that only the initialization needs."""
+        """Record the confirmed removals of the current selection, and add the inputs for the initialization."""
         cache, family, placement = self._hub.cache, ref.family, facts.placement
         if placement is None:
             return facts

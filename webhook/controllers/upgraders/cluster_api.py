@@ -96,7 +96,7 @@ class ClusterApi:
         return inventory_of(parts, ref.variable, self._now(), self._member_history(member.name, parts))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
-        """Return the issues for which Cluster API would refuse, and a note on upgrades of only the control plane."""
+        """Return the issues that would make Cluster API refuse, and a note if only the control plane is upgraded."""
         try:
             ref = ClusterApiRef.of(member.name, member.annotations)
             parts = await self._parts(ref, member.name)

@@ -79,7 +79,7 @@ class OpenApiOperation:
     def _common(self) -> tuple[Problem, ...]:
         if self.open_to_all:
             return (Problem.INTERNAL,)
-        if self.tag == "Extender":  # schedulers are never held back, and their questions are read leniently
+        if self.tag == "Extender":  # schedulers are not throttled, and may send unknown fields
             return (*_EVERYONE, *_BODY, Problem.DEADLINE_EXCEEDED)
         limits = (Problem.RATE_LIMITED,)
         return (*_EVERYONE, *limits, *((*_BODY, Problem.VALIDATION_FAILED) if self.request is not None else ()))

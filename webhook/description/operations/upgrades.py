@@ -75,7 +75,7 @@ UPGRADE_OPERATIONS: Final = (
         "/v1/upgrade/runs/{name}:retry",
         "Upgrade",
         "Prepare a retry of an upgrade run",
-        "Returns a run for the members that another run has not upgraded, with the same versions and images, not "
+        "Returns a run for the members that an earlier run did not upgrade, with the same versions and images, not "
         "started. The run is not created: review it, then apply it. 409: the other run is in progress.",
         RetryAnswer,
         RetryModel,
