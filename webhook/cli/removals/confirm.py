@@ -26,13 +26,14 @@ from webhook.runtime.clock import utc_now
 
 HELP: Final = """Confirm the removal of content from members.
 
-For a placement (NAME, crp/NAME, rp/NAMESPACE/NAME), confirms its pending removals, or its deletion if none are
-pending. For any other object, confirms the removals that its deletion would cause. The confirmation is stored in the
-placements, and you then delete the object. Shows the effect and asks first. With --digest, confirms the removal that a
-refusal has named.
+For a placement (NAME, crp/NAME, rp/NAMESPACE/NAME), confirms its pending removals, or its deletion if none are pending.
+For any other object, confirms the removals that its deletion would cause, and you then delete the object. The
+confirmation is stored in the placements or, for a NodePool, in the NodePool. Shows the effect and asks first. With
+--digest, confirms the removal that a refusal has named.
 
 A confirmation is valid for 24 h, and only for the effect that is shown. It requires the verb confirmremoval on the
-placement or, if the effect is limited to one namespace, the verbs delete and place on that namespace.
+placement or NodePool. If the effect is limited to one namespace, the verbs delete and place on that namespace are
+sufficient.
 
 Removing a namespace also deletes its volume claims and the objects of other owners in it. The command shows their
 number as last counted by the agents, with the age of the count, or as unknown.
@@ -85,7 +86,8 @@ async def _confirm(
         if abandon:
             return await _abandon(client, place, resource, yes=yes)
         if digests and not is_placement and place.kind != NODE_POOL:
-            raise UserError(f"--digest: {resource} is not a placement. Give the placement that the refusal names")
+            advice = "Give the object that the refusal names"
+            raise UserError(f"--digest: {resource} is neither a placement nor a NodePool. {advice}")
         if digests:
             digest_set = _parsed(digests)
             groups = [PendingGroup(resource, each, "removal selected by --digest") for each in sorted(digest_set)]

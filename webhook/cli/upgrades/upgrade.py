@@ -122,10 +122,10 @@ Exit codes:
   0  at least one part will be skipped
   1  an error: no such run or part of it, a finished run, or nothing left to skip
 """
-RETRY_HELP: Final = """Create a run for the members that another run has skipped, failed to upgrade or not reached.
+RETRY_HELP: Final = """Create a run for the members that an earlier run skipped, failed to upgrade or did not reach.
 
-The other run must have finished, failed or stopped. The new run has the same members and uses the versions and images
-that the other run had chosen. Members that already run them are skipped. The new run is not started: inspect it, then
+The earlier run must have finished, failed or stopped. The new run has the same members and uses the versions and images
+that the earlier run had chosen. Members that already run them are skipped. The new run is not started: inspect it, then
 start it.
 
 \b
@@ -136,7 +136,7 @@ Examples:
 \b
 Exit codes:
   0  created (with --dry-run: printed)
-  1  an error: no such run, a run in progress, nothing to retry, or an existing run of the new name
+  1  an error: no such run, a run in progress or not started, nothing to retry, or an existing run of the new name
 """
 STATUS_HELP: Final = f"""Show the progress of an upgrade run, or of all upgrade runs.
 

@@ -134,7 +134,7 @@ class MemberReservations:
             own, others = _divide(held, holder)
             going_on = (hold for hold in self._holds.active_disruptions(member) if hold.by != ending)
             blocking_hold = waits_for(self._kind, (*going_on, *reserved_holds(member, _divide(others, ending)[1])))
-            if blocking_hold is not None:  # release an earlier one, which would block others meanwhile
+            if blocking_hold is not None:  # release an earlier one, which would block others
                 return others if own is not None else None
             if own is not None and not self._is_old(own):
                 return None

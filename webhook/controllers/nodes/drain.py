@@ -1,8 +1,8 @@
 """Node drain: evict Pods step by step until the NodeClaim can be deleted.
 
-The claim is deleted only after the drain, so that no instance is terminated while its pods run, whichever client owns
-the claim. A pod that cannot be evicted is retried with backoff. Backoffs are kept in memory, so a new leader retries
-immediately.
+The claim is deleted only after the drain, so that no instance is terminated while its pods run, no matter which client
+owns the claim. A pod that cannot be evicted is retried with backoff. Backoffs are kept in memory, so a new leader
+retries immediately.
 
 Source: docs/specifications/nodepool-disruption.md 9.
 """

@@ -330,7 +330,7 @@ class Selectables:
             if (
                 self._stale or now - self._refreshed_at >= REFRESH_SECONDS
             ):  # otherwise the previous holder of the lock has refreshed the kinds
-                self._stale = False  # before the request: a definition that changes meanwhile sets the flag again
+                self._stale = False  # before the request: a definition that changes during it sets the flag again
                 try:
                     await self.served.refresh()
                 except StoreError:

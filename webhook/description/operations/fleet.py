@@ -115,7 +115,7 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
             "Fleet",
             f"List the last decisions on a {kind}",
             "Returns each decision with its time, its reason, and its difference from the previous one, latest "
-            "first. At most 20 decisions are kept, for a week.",
+            "first. The last 20 decisions of the past week are kept, and the latest decision regardless of its age.",
             RunList,
             problems=(Problem.NOT_FOUND,),
             tagged=True,

@@ -76,7 +76,8 @@ UPGRADE_OPERATIONS: Final = (
         "Upgrade",
         "Prepare a retry of an upgrade run",
         "Returns a run for the members that an earlier run did not upgrade, with the same versions and images, not "
-        "started. The run is not created: review it, then apply it. 409: the other run is in progress.",
+        "started. The run is not created: review it, then apply it. 409: the earlier run is in progress, or was never "
+        "started.",
         RetryAnswer,
         RetryModel,
         body_optional=True,
