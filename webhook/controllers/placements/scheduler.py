@@ -440,7 +440,10 @@ def _of_policy_snapshot(family: Family, change: ObjectDelta) -> Iterator[Placeme
 
 
 def _of_binding(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of a binding that is being deleted, or that another client has changed or relabelled."""
+    """Yield the placement of a binding that needs a decision, and the placement that its old label named.
+
+    Such a binding was deleted, is being deleted, is marked for removal, or has been changed by another client.
+    """
     new = change.new
     if change.alters(family.parent) and change.old is not None:
         yield family.parent(change.old)
