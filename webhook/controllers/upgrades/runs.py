@@ -150,7 +150,10 @@ class ClusterUpgradeController:
                 yield name_of(run)
 
     def _of_run(self, change: ObjectDelta) -> Iterator[str]:
-        """Yield a run that was created, deleted or edited. If its upgrades have changed, also yield other unfinished runs."""
+        """Yield a run that was created, deleted or edited.
+
+        If it was created or deleted, or its upgrades have changed, also yield the other unfinished runs.
+        """
         if change.touches(desired):
             yield name_of(change.document)
         if change.is_added_or_deleted or change.alters(_seen_of_run):
