@@ -46,7 +46,12 @@ RUN_RULES: Final = (
     Rule("F-33", (Severity.MUTATE,), "An update without restartToken keeps the stored one.", OURS),
 )
 RUN_STAMPS: Final = (
-    Rule("F-34", (Severity.MUTATE,), "A run whose state changes from Stop to Run gets a new restartToken.", OURS),
+    Rule(
+        "F-34",
+        (Severity.MUTATE,),
+        "A run whose state changes from Stop to Run gets a new restartToken, unless the update sets one.",
+        OURS,
+    ),
 )
 WINDOW_RULES: Final = (
     replace(

@@ -94,8 +94,8 @@ OPERATIONS: Final = (
         "Placement",
         "Rank clusters for a placement",
         "Returns eligible clusters by rank, then rejected ones by name, in pages of `limit` items, by default 100 "
-        "and at most 500. For the next page, send the same request with `continue` from the last response. If the "
-        "fleet has changed since then, the status is 410: start again. " + _MANY_ANSWERS,
+        "and at most 500 (with `explain: true`, 50). For the next page, send the same request with `continue` from "
+        "the last response. If the fleet has changed since then, the status is 410: start again. " + _MANY_ANSWERS,
         ScoreAnswer,
         ScoreModel,
         (Problem.NOT_FOUND, Problem.CONTINUE_EXPIRED),
