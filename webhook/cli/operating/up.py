@@ -247,7 +247,7 @@ class _Session:
     def _print_end(self) -> None:
         """Print that the addresses above no longer respond, and how to inspect the stored objects."""
         again = f"{program()} up{self._data_option()}"
-        click.echo(f"\nStopped. The state is kept in {self._folder}. To open its page and answer runs: {again}")
+        click.echo(f"\nStopped. The state is kept in {self._folder}. To reopen the page and continue runs: {again}")
 
     def _page(self) -> "PageFacts":
         from webhook.endpoints.http.services import PageFacts

@@ -106,7 +106,7 @@ def _cost_lines(effects: JsonObject) -> Iterator[str]:
         figures = pool["pricePerHourAfter"]
         if None not in figures.values():
             today, changed = (f"{figures[key]:.4f}".removesuffix("00") for key in ("today", "changed"))
-            yield printable(f"{pool['pool']}: {today} per hour on {effects['end']} today, {changed} changed")
+            yield printable(f"{pool['pool']}: cost per hour at {effects['end']}: today {today}; changed {changed}")
 
 
 def _rows(pool: JsonObject) -> Iterator[tuple[str, ...]]:

@@ -102,7 +102,7 @@ class RunsOfKind(ABC, Generic[View]):
 
 @contextmanager
 def as_user_error() -> Iterator[None]:
-    """Raise the refusal of an order as `UserError`."""
+    """Convert `RunOrderRefusedError` and `UpgradeOrderRefusedError` to `UserError`."""
     try:
         yield
     except (RunOrderRefusedError, UpgradeOrderRefusedError) as error:

@@ -119,7 +119,7 @@ class MemberReservations:
         Args:
             member: Name of the member.
             holder: Holder of the reservation.
-            ending: A holder of this process whose disruption ends with this one, and therefore does not block it.
+            ending: A holder of the loop whose disruption ends with this one, and therefore does not block it.
 
         Returns:
             None if the member is reserved. Otherwise the hold that blocks it, and nothing is reserved.
@@ -196,7 +196,7 @@ class MemberReservations:
 
 
 def _divide(held: Held, holder: str) -> tuple[Reservation | None, Held]:
-    """Return the reservation of *holder* in this process (None if there is none), and all others."""
+    """Return the loop's reservation for *holder* (None if there is none), and all others."""
     own = next(
         (reservation for reservation in held if (reservation.holder, reservation.identity) == (holder, IDENTITY)), None
     )
