@@ -453,7 +453,10 @@ class PlacementController:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement that was created or deleted, or whose spec, deletion mark or annotations have changed."""
+    """Yield a placement that was created or deleted, or whose desired state has changed.
+
+    Its desired state is its spec, its deletion mark, and its annotations about removals and acknowledged warnings.
+    """
     if change.touches(desired) or change.alters(seen_of_confirmation) or change.alters(acknowledgement):
         yield family.ref(change.document)
 

@@ -87,7 +87,10 @@ class ClusterApi:
         self._looks: dict[str, ClusterApiHistory] = {}
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
-        """Return the inventory of a cluster from its control plane and machine sets. None: unknown, it is missing."""
+        """Return the inventory of a cluster from its control plane, MachineDeployments and MachinePools.
+
+        None: unknown, the Cluster is missing.
+        """
         try:
             ref = ClusterApiRef.of(member.name, member.annotations)
             parts = await self._parts(ref, member.name)
