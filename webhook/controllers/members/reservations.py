@@ -196,7 +196,7 @@ class MemberReservations:
 
 
 def _divide(held: Held, holder: str) -> tuple[Reservation | None, Held]:
-    """Return the loop's reservation for *holder* (None if there is none), and all others."""
+    """Return the loop's reservation for *holder*, or None, and all others."""
     own = next(
         (reservation for reservation in held if (reservation.holder, reservation.identity) == (holder, IDENTITY)), None
     )
