@@ -39,7 +39,7 @@ class OfflineVerdict:
         loaded: The object as read. For a deletion, as stored.
         document: The object as it would be stored.
         errors: Field errors, by path. Empty: no field is invalid.
-        refusal: Reason for a refusal that concerns no field. Empty: not refused.
+        refusal: Reason for a refusal that is not about a field. Empty: not refused.
         warnings: Warnings for the user.
         has_rules: Whether the kind has rules.
         operation: The operation.
@@ -136,7 +136,7 @@ def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarni
 
 
 def refusing_rules(verdict: OfflineVerdict, context: Context) -> tuple[str, ...]:
-    """Return the IDs of the rules behind a refusal that concerns no field: those of a guard rail or of a deletion."""
+    """Return the IDs of the rules behind a refusal that is not about a field: guard rails, or rules for deletions."""
     entry = REGISTRY.get(verdict.loaded.kind.group_kind)
     if entry is None or not verdict.refusal:
         return ()

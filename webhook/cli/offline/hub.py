@@ -1,7 +1,7 @@
 """A hub made of files, for ``plan`` and ``explain -f``.
 
 A dump of a real hub is evaluated as it is, at the moment it was taken. Members that have never reported, like those of
-the examples, are simulated as ``up`` does it.
+the examples, are simulated as in ``harbormaster up``.
 """
 
 from collections.abc import Iterable, Sequence

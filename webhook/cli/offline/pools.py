@@ -25,7 +25,7 @@ def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> Map
         now: The instant to evaluate at if the question has none.
 
     Raises:
-        UserError: There is no such pool, or the question does not fit it.
+        UserError: There is no such pool, or the question is invalid for the pool.
     """
     view = pools.pool(question["pool"])
     if view is None:

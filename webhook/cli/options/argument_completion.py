@@ -167,7 +167,7 @@ def complete_goals(ctx: click.Context, _param: click.Parameter, incomplete: str)
 
 
 def _conditions(ctx: click.Context) -> list[str]:
-    """Return the types of the conditions of the objects that a command names, or of all objects of its kind."""
+    """Return the condition types of the objects that a command names, or of all objects of the kind."""
     words = _positional(ctx, "words")
     word, _, name = words[0].partition("/") if words else ("", "", "")
     kind, name = find_kind(word), name or (words[1] if len(words) > 1 else "")

@@ -44,8 +44,8 @@ hub.
 
 With -f alone, the files are both the hub and the proposed changes. With --on, or on a running hub (--hub, or an option
 that names one), -f holds the proposed changes. With --delete alone, the running hub is used. Objects that harbormaster
-does not watch on the hub are taken from the latest resource snapshot of their placement. A removal that needs a
-confirmation counts as confirmed.
+does not watch on the hub are taken from the latest resource snapshot of their placement. Removals that need a
+confirmation are assumed to be confirmed.
 
 -o diff compares with the objects that each cluster has now, or with --base, and prints clusters with equal changes
 together. -o markdown prints the same as a comment for a pull request of at most 65,536 characters. With --delete, both

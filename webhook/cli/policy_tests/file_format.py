@@ -111,7 +111,7 @@ class PlacementExpectation(_Expectation):
         picked: Exactly these clusters, in any order.
         ranking: Exactly these clusters, in this order.
         includes: These clusters, among others.
-        not_picked: These clusters are not among them.
+        not_picked: These clusters must not be picked.
         count: Number of clusters.
         satisfied: Whether the placement gets all clusters it wants.
         message: A part of the message.

@@ -74,7 +74,7 @@ def _difference(difference: Difference) -> Iterator[str]:
 
 
 def print_outcomes(outcomes: Sequence[CaseOutcome], coverage: Coverage | None) -> None:
-    """Print a table of all cases, with the reasons of those that did not pass below it."""
+    """Print a table of all cases, and below it the reasons of the cases that did not pass."""
     rows = [
         [_result_text(outcome.result), *map(_short, (outcome.test.name, outcome.placed.case.name)), place_of(outcome)]
         for outcome in outcomes

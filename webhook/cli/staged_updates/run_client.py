@@ -145,7 +145,7 @@ class Runs(RunsOfKind[RunView]):
         return [{**about, **item} for item in listing.get("items") or ()]
 
     def elsewhere(self) -> str:
-        """Return the end of the message about a run that does not exist: its namespace, or how to name one."""
+        """Return the end of the message about a missing run: the namespace, or the option that selects one."""
         return self._within() or ". For a run of a namespace: -n NAMESPACE"
 
     def _within(self) -> str:

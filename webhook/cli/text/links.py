@@ -43,9 +43,9 @@ _KINDS_IN_TABLES: Final = {
     ("LAST", "REASON"): EVENT,
     ("MEMBER", "REASON"): "Member",
 }
-"""Kind of the words in a column of a table, by the first header of the table and that of the column."""
+"""Kind of the words in a table column, by the first header of the table and the header of the column."""
 _LINKLESS: Final = ("dumb", "linux")
-"""Types of terminals that would show the control sequence, or parts of it."""
+"""Types of terminals that would print the control sequence, or parts of it, as text."""
 _WORD: Final = re.compile(r"[\w./-]+")
 
 

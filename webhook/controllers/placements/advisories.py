@@ -209,7 +209,7 @@ class AdvisoryController:
 
         Args:
             override: The override.
-            warnings: All warnings about it.
+            warnings: All warnings about the override.
             stored: The advisories of its placement, whose Event an earlier process has recorded.
         """
         ref, title = OverrideRef.of(override), _title(override)

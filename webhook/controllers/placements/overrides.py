@@ -208,7 +208,7 @@ class OverrideController:
         unused = unused_override_snapshots(self._hub.cache, snapshots)
         since = {uid_of(snapshot): earlier.get(uid_of(snapshot), now) for snapshot in unused}
         due = [snapshot for snapshot in unused if since[uid_of(snapshot)] + UNUSED_GRACE <= now]
-        # This version: a recreated override may have taken the snapshot as its latest one.
+        # Only this version: a recreated override may have made the snapshot its latest one.
         delete = partial(self._hub.delete, ref.snapshot_kind, this_version=True)
         await run_concurrently(map(delete, due))
         waiting = {uid: time for uid, time in since.items() if time + UNUSED_GRACE > now}

@@ -468,5 +468,5 @@ def _labels_and_annotations(snapshot: JsonObject) -> tuple[object, object]:
 
 
 def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
-    """Return the parts of a binding that matter here. The loop itself changes none of them."""
+    """Return the parts of a binding that only other clients change, and that the scheduler reacts to."""
     return spec_of(binding).get("targetCluster"), is_readable(binding), seen_of_replacement(binding)

@@ -22,7 +22,7 @@ class InventoryNotes:
     """Keeps the annotations up to date.
 
     Args:
-        requests: Writes them.
+        requests: Writes the annotations.
     """
 
     def __init__(self, requests: UpgradeRequestStore) -> None:
