@@ -135,7 +135,7 @@ class Simulated:
 
 
 def _counted(inventory: Inventory, nodes: int) -> Inventory:
-    """Return an inventory with all nodes of the cluster in its pool, if that is the simulated one."""
+    """Return *inventory* with *nodes* nodes in its pool, if its only pool is the simulated one."""
     if len(inventory.pools) != 1 or inventory.pools[0].name != ONLY_POOL:
         return inventory
     return replace(inventory, pools=(replace(inventory.pools[0], nodes=nodes),))
