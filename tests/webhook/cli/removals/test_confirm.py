@@ -131,7 +131,11 @@ def test_nothing_is_confirmed_without_consent(cli, opened):
     ("arguments", "reason"),
     [
         pytest.param(("crp/shop", "--digest", "abc"), "is not a digest", id="no-digest"),
-        pytest.param(("namespace/shop", "--digest", "0" * 20), "is neither a placement nor a NodePool", id="digest-of-a-namespace"),
+        pytest.param(
+            ("namespace/shop", "--digest", "0" * 20),
+            "is neither a placement nor a NodePool",
+            id="digest-of-a-namespace",
+        ),
         pytest.param(("crp/shop", "--abandon"), "not a placement that is being deleted", id="not-deleted"),
         pytest.param(("crp/shop", "--abandon", "--digest", "0" * 20), "cannot be used with --digest", id="both"),
     ],
