@@ -208,7 +208,7 @@ def there(tmp_path, monkeypatch):
         ("run nginx --image=nginx", "No such command 'nginx'."),
         ("run status none", "there is no ClusterStagedUpdateRun none. For a run of a namespace: -n NAMESPACE"),
         ("run status -n", "Option '-n' requires an argument. (see: harbormaster run status --help)"),
-        ("run start a --strategy s", "--placement: missing, and there is no run a yet"),
+        ("run start a --strategy s", "--placement: required, because there is no run a yet"),
         ("run start a --placement '' --strategy s", "Invalid value for '--placement': '' is empty"),
         ("run status a --wait --timeout x", "'x' is not a duration of hours, minutes and seconds such as 1h30m"),
         ("approve none", "there is no run and no approval request none. For a run of a namespace: -n NAMESPACE"),
@@ -239,7 +239,7 @@ def there(tmp_path, monkeypatch):
         ("up --data good.yaml --once", "good.yaml: File exists. Choose another data folder with --data"),
         ("up --https-port 70000", "70000 is not in the range 0<=x<=65535"),
         ("dashboard --kubeconfig none", "kubeconfig none: no such file or directory"),
-        ("webhook-configuration", "specify the authority of the certificate with --ca FILE"),
+        ("webhook-configuration", "give the authority that signed the server certificate as --ca FILE"),
         ("crds --json-schemas good.yaml", "Directory 'good.yaml' is a file."),
         (
             "agent --cluster dover --hub-context a",

@@ -215,7 +215,7 @@ def check_cluster(source: str, name: str) -> None:
             "a letter or digit at both ends"
         )
     if len(name) > _LONGEST_NAME:
-        raise UserError(f"{source}: {name[:64]!r} has {len(name)} characters, at most {_LONGEST_NAME} are possible")
+        raise UserError(f"{source}: {name[:64]!r} has {len(name)} characters, at most {_LONGEST_NAME} are allowed")
 
 
 def split_command(text: str) -> tuple[str, ...]:

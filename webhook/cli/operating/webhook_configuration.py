@@ -61,8 +61,8 @@ def command(
     """Print both configurations: YAML documents, or one JSON list. Raises `click.UsageError` or `UserError`."""
     if (ca is None) is not no_ca:
         raise click.UsageError(
-            "specify the authority of the certificate with --ca FILE, or use --no-ca: if the API server does not "
-            "trust the certificate, it refuses every write that the webhooks review"
+            "give the authority that signed the server certificate as --ca FILE, or use --no-ca. If the API server "
+            "does not trust the certificate, it refuses every write that the webhooks review"
             if ca is None
             else "--ca and --no-ca cannot be used together"
         )
@@ -125,9 +125,9 @@ def _trust(path: Path) -> bytes:
 
     content = read_bounded(path)
     if b"PRIVATE KEY" in content:
-        raise UserError(f"--ca {path}: must not have a private key: give only the certificate")
+        raise UserError(f"--ca {path}: must not contain a private key: give only the certificate")
     try:
         x509.load_pem_x509_certificates(content)
     except ValueError as error:
-        raise UserError(f"--ca {path}: must have a certificate in PEM") from error
+        raise UserError(f"--ca {path}: must contain a certificate in PEM") from error
     return content

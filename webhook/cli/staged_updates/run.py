@@ -245,7 +245,7 @@ def _check_complete(order: RunOrder) -> None:
     arguments = {"--placement": order.placement, "--strategy": order.strategy}
     missing = " and ".join(option for option, value in arguments.items() if not value)
     if missing:
-        raise click.UsageError(f"{missing}: missing, and there is no run {order.name} yet")
+        raise click.UsageError(f"{missing}: required, because there is no run {order.name} yet")
 
 
 async def _order(runs: Runs, document: JsonObject, state: RunState | None, unchanged_word: str, done_word: str) -> None:

@@ -25,7 +25,7 @@ def kubeconfig(tmp_path):
     ("words", "complaint"),
     [
         pytest.param(["join", "Berlin"], "NAME: 'Berlin' is not the name of a MemberCluster", id="name"),
-        pytest.param(["leave", "a" * 51], "has 51 characters, at most 50 are possible", id="long-name"),
+        pytest.param(["leave", "a" * 51], "has 51 characters, at most 50 are allowed", id="long-name"),
         pytest.param(["join", "a", "--context=none"], "has no context 'none', available: hub, member", id="context"),
         pytest.param(["leave", "a", "--member-context=none"], "has no context 'none'", id="member-context"),
         pytest.param(["join", "a", "--label=region"], "--label 'region': must be KEY=VALUE", id="label"),

@@ -29,7 +29,7 @@ def kubeconfig(tmp_path):
             ["--cluster", "Berlin"], "--cluster: 'Berlin' is not the name of a MemberCluster", id="capital-letters"
         ),
         pytest.param(["--cluster", "a.b"], "--cluster: 'a.b' is not the name of a MemberCluster", id="a-dot"),
-        pytest.param(["--cluster", "a" * 51], "has 51 characters, at most 50 are possible", id="too-long"),
+        pytest.param(["--cluster", "a" * 51], "has 51 characters, at most 50 are allowed", id="too-long"),
         pytest.param(
             ["--cluster", "a", "--provider-command", "say 'hello"],
             '--provider-command: "say \'hello": no closing quotation',

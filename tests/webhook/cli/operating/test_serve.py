@@ -36,7 +36,7 @@ def test_a_configuration_that_would_have_every_write_refused_is_not_printed(cli)
     """Without an authority the API server takes its machine's word, which knows nothing of a private one."""
     done = cli("webhook-configuration")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: specify the authority of the certificate with --ca FILE,")
+    assert done.stderr.startswith("error: give the authority that signed the server certificate as --ca FILE,")
     both = cli("webhook-configuration", "--ca", "ca.crt", "--no-ca")
     assert (both.exit_code, both.stdout) == (1, "")
 
@@ -112,10 +112,10 @@ def test_a_file_without_a_secret_is_named(cli, tmp_path, monkeypatch):
         pytest.param(["--service", "A b"], "--service 'A b': ", id="service"),
         pytest.param(["--port", "0"], "Invalid value for '--port'", id="port"),
         pytest.param(["--namespace", "A b"], "namespace: 'A b'", id="namespace"),
-        pytest.param(["--ca", "tls.key"], "tls.key: must not have a private key", id="key-for-authority"),
+        pytest.param(["--ca", "tls.key"], "tls.key: must not contain a private key", id="key-for-authority"),
         pytest.param(["--ca", "nothing.crt"], "nothing.crt: No such file or directory", id="no-file"),
         pytest.param(["--ca", "/dev/zero"], "/dev/zero: larger than 1048576 bytes", id="file-without-end"),
-        pytest.param(["--ca", "text.crt"], "text.crt: must have a certificate in PEM", id="no-certificate"),
+        pytest.param(["--ca", "text.crt"], "text.crt: must contain a certificate in PEM", id="no-certificate"),
     ],
 )
 def test_wrong_words_are_named(cli, files, monkeypatch, words, complaint):

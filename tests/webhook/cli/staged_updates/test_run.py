@@ -135,7 +135,7 @@ def test_a_run_that_is_there_is_not_mistaken_for_another(cli, opened):
 
 
 def test_a_new_run_needs_a_placement_and_a_strategy(cli, opened):
-    assert "--strategy: missing, and there is no run spring yet" in refused(
+    assert "--strategy: required, because there is no run spring yet" in refused(
         cli("run", "start", "spring", "--placement", "p")
     )
 
