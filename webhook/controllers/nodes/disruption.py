@@ -116,7 +116,7 @@ class NodeDisruptionController:
         self._acted = False
         self._has_begun = False
         self._refused: frozenset[str] = frozenset()
-        """Nodes of the last command that the gate has refused."""
+        """Nodes of the last command that was refused, by the gate or for the limits of a pool."""
         self._advised: tuple[Command, ...] = ()
 
     def wiring(self) -> Wiring[str]:
