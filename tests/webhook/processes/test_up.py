@@ -230,7 +230,7 @@ def test_a_start_keeps_what_was_changed_on_the_hub(paths: tuple[Path, Path]) -> 
 
     asyncio.run(change())
     again = run_once(data, "-f", files)
-    assert "1 kept as changed on the hub" in again.stdout
+    assert "1 kept (edited on the hub)" in again.stdout
     assert [line.split()[2] for line in again.stdout.splitlines() if line.startswith("crp/p0 ")] == ["4"]
 
 

@@ -338,7 +338,7 @@ class _Session:
                     else:
                         refusals += 1
                         print_outcome(outcome, FieldCheck())
-        notes = {"kept": "kept as changed on the hub"}
+        notes = {"kept": "kept (edited on the hub)"}
         words = [f"{count} {notes.get(action, action)}" for action, count in sorted(counts.items())]
         if refusals:
             words.append(f"{refusals} refused")

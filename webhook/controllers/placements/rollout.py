@@ -112,7 +112,7 @@ class RolloutController:
         """Placements whose rollout waits for snapshots of overrides."""
 
     def wiring(self) -> Wiring[PlacementRef]:
-        """Return the wiring: content, progress, and members that are open or free enqueue a placement."""
+        """Return the wiring: content, progress, open maintenance windows and free members enqueue a placement."""
         turns = self._turns
         return Wiring(
             name="rollout",
