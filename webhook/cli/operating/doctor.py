@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
 HELP: Final = """Check an installation of harbormaster on a hub, and suggest fixes.
 
-Checks the CustomResourceDefinitions, the webhook configurations, the certificates, whether the API server reaches the
-webhooks (by dry runs of a valid and an invalid placement), the API for teams, the rights of all accounts, the scheduler
-extender, the leader, the agents of the members with their clocks and AppliedWorks, and blocked removals. Shows which
-removals of content need a confirmation. To check the rights of an agent in its member as well, name a context of that
-member.
+\b
+Checks:
+  CustomResourceDefinitions, webhook configurations and certificates
+  whether the API server reaches the webhooks, by dry runs of a valid and an invalid placement
+  the API for teams, and the scheduler extender
+  the rights of all accounts
+  the leader, and the agents of the members with their clocks and AppliedWorks
+  blocked removals, and removals of content that need a confirmation
+
+To check the rights of an agent in its member as well, name a context of that member.
 
 Nothing is changed. A check that you lack the rights for is reported as not checked, and the others continue. On a hub
 without harbormaster, prints one line with the command that installs it.
