@@ -30,7 +30,7 @@ class CertificateState:
         registered: Existing webhook configurations, by kind.
         now: Time of the read.
         api_service: The APIService of the API for teams. None: unset, or unknown.
-        is_api_service_required: Whether it must exist.
+        is_api_service_required: Whether the APIService must exist.
     """
 
     secret: str
@@ -94,7 +94,7 @@ class CertificateState:
             yield f"{problem}. The check team-answers of `harbormaster doctor` has the fix"
 
     def problems_of_trust(self) -> Iterator[str]:
-        """Yield problems of the authority, and of the trust in existing configurations."""
+        """Yield problems of the authority, and of the CA bundles in existing configurations."""
         lineage = self.stored.lineage
         if lineage is None:
             reason = self.stored.damage or "it does not exist"
@@ -102,7 +102,7 @@ class CertificateState:
             return
         name, now = lineage.active.name, self.now
         if now >= lineage.active.not_after:
-            yield f"{name} has expired at {format_time(lineage.active.not_after)}. Is `harbormaster serve` running?"
+            yield f"{name} expired at {format_time(lineage.active.not_after)}. Is `harbormaster serve` running?"
         elif now < lineage.active.not_before:
             yield f"{name} is not valid before {format_time(lineage.active.not_before)}: a clock is wrong"
         elif lineage.is_due(now, LARGEST_JITTER):
@@ -115,7 +115,10 @@ class CertificateState:
 
 
 def untrusting_clients(lineage: Lineage, now: datetime) -> str:
-    """Return the clients, as text, that a rollover would cut off: they do not trust the active authority yet."""
+    """Describe the clients that a rollover would cut off because they do not trust the active authority yet.
+
+    Empty: there are no such clients.
+    """
     cross = next(iter(lineage.above(now)), None)
     if cross is None:
         return ""
@@ -141,7 +144,10 @@ def rows(document: JsonObject) -> Iterator[tuple[str, str, str, str]]:
 
 
 def configuration_rows(document: JsonObject) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each webhook configuration, or APIService, and each set of trusted certificates."""
+    """Yield name, number of entries and trusted certificates for each distinct set of certificates.
+
+    The webhook configurations come first, and the APIService follows.
+    """
     api_service = document.get("apiService")
     for configuration in (*document["webhookConfigurations"], *([api_service] if api_service else ())):
         bundles: dict[tuple[str, ...], int] = {}

@@ -35,13 +35,14 @@ def judge_authority(state: CertificateState, distrust: str) -> Finding:
 def judge_bundles(
     configurations: Mapping[str, Registered], distrust: str, now: datetime, *, any_answer: bool = True
 ) -> Finding:
-    """Check the trust of the API server, if the certificate comes from another source.
+    """Check whether the API server trusts a certificate that harbormaster does not manage.
 
     Args:
         configurations: The configurations as read, by kind.
-        distrust: Reason why the API server does not trust the certificate. Empty: it does, or has not seen it.
+        distrust: Reason why the API server does not trust the certificate. Empty: trusted, or
+            unknown.
         now: Time of the hub's clock.
-        any_answer: Whether the API server answered any dry run.
+        any_answer: Whether a webhook has denied a dry run, so that the API server trusts the certificate.
     """
     if not configurations:
         return unchecked(CHECK, "there are no webhook configurations (see webhooks)")

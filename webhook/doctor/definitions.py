@@ -58,7 +58,7 @@ def problems_of(name: str, stored_definition: JsonObject | None, desired: JsonOb
     if (scope := dict_at(stored_definition, "spec").get("scope")) != desired["spec"]["scope"]:
         yield f"{name}: its scope is {scope}, not {desired['spec']['scope']}"
         return
-    if name == NODE_POOL.resource:  # Karpenter's, of any version: it adds and removes fields
+    if name == NODE_POOL.resource:  # any version is valid: Karpenter adds and removes fields
         return
     versions = served(stored_definition)
     for version in desired["spec"]["versions"]:

@@ -9,8 +9,9 @@ from scorer.api.values.quoting import quote
 def differences(actual: object, desired: object, at: str = "") -> Iterator[str]:
     """Yield a line for each field that differs from the desired value.
 
-    Additional fields are allowed, because an API server adds defaults. But an object that is desired empty must be
-    empty, and a list must not have additional entries. The order of strings in a list does not matter.
+    Additional fields are allowed, because an API server adds defaults. Missing fields are allowed if the desired value
+    is empty. If *desired* is an empty object, *actual* must be empty. A list must not have additional entries. The
+    order of strings in a list does not matter.
 
     Args:
         actual: The stored value, decoded JSON.

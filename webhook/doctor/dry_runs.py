@@ -23,7 +23,7 @@ _SECRET: Final = re.compile(rf"{ROOT}/[A-Za-z0-9_-]+")
 
 
 def placement(namespace: str) -> JsonObject:
-    """Return a placement of a namespace. Admission denies `WRONG_NAMESPACE`, but no schema does."""
+    """Return a placement that selects *namespace*. Admission denies `WRONG_NAMESPACE`, and the schema allows it."""
     selector = {"group": "", "version": "v1", "kind": "Namespace", "name": namespace}
     return {
         "apiVersion": PLACEMENT.api_version,
@@ -77,11 +77,12 @@ def judge_dry_runs(runs: DryRuns, namespace: str, *, is_registered: bool) -> Fin
         problems.append(f"a valid placement is refused: {_line(runs.valid)}")
     if runs.invalid is None:
         problems.append(
-            f"a placement of namespace {WRONG_NAMESPACE} is accepted: the API server does not call the webhooks"
+            f"a placement that selects namespace {WRONG_NAMESPACE} is accepted: the API server does not call the "
+            "webhooks"
         )
     elif HOOK not in str(runs.invalid) and not problems:
         problems.append(
-            f"a placement of namespace {WRONG_NAMESPACE} is refused, but not by {HOOK}: {_line(runs.invalid)}"
+            f"a placement that selects namespace {WRONG_NAMESPACE} is refused, but not by {HOOK}: {_line(runs.invalid)}"
         )
     well = "the API server calls the webhooks: a valid placement is accepted, and an invalid one is refused"
     advice = (

@@ -157,7 +157,7 @@ class Examination:
         now: The local clock.
 
     Attributes:
-        results: Findings so far. `run` sorts them in the order of `CHECKS`, those of a member follow.
+        results: Findings so far: those of `run` in the order of `CHECKS`, then those of a member.
         installation: The examined installation. None: unknown yet.
     """
 
@@ -205,7 +205,7 @@ class Examination:
         self.results.sort(key=lambda timed: CHECKS.index(timed.finding.check))
 
     async def examine_member(self, member: ApiServer) -> None:
-        """Check the rights of the agents in a member, once per agent. Call it after `run`."""
+        """Check the rights of the agents on a member, with one finding per agent. Call it after `run`."""
         start = time.monotonic()
         for finding in await examine_member(member):
             self._add(finding, start)

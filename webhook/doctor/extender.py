@@ -77,7 +77,7 @@ def _is_ignorable(text: str) -> bool:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError:
-        return False  # kube-scheduler does not start with it, as the check of the installation reports
+        return False  # kube-scheduler does not start, and the check of the installation reports that
     extenders = dicts_at(document, "extenders") if isinstance(document, dict) else []
     return any(extender.get("ignorable") is True for extender in extenders)
 

@@ -28,7 +28,7 @@ class Finding:
     Args:
         check: Name of the check.
         state: Outcome of the check.
-        found: The healthy state, or why it was not checked, on one line.
+        found: The healthy state, the number of problems, or the reason why nothing was checked, on one line.
         problems: One line per problem. Empty unless *state* is WRONG.
         advice: Fix of the problems. Empty: the problems themselves include the fix.
     """

@@ -184,8 +184,8 @@ def problems_of(installation: Installation, version: str) -> list[str]:
         other = label(deployment, VERSION)
         if other and other != version:
             problems.append(
-                f"{subject} is of release {other}, this is {version}: use the doctor of {other}, as other findings "
-                "may not apply"
+                f"{subject} is of release {other}, but this command is of release {version}: use the doctor of "
+                f"{other}, as other findings may not apply"
             )
         variables = _environment(deployment)
         if variables.get("HARBORMASTER_OIDC_GROUPS_CLAIM") and not variables.get("HARBORMASTER_OIDC_GROUPS_PREFIX"):

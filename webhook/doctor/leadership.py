@@ -1,4 +1,4 @@
-"""Checks the leader of the loop: its replica, its start, its last renewal, and whether a replica wrote the Lease."""
+"""Checks the Lease of the loop: its holder, its acquisition, its last renewal, and whether a loop wrote it."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -16,9 +16,9 @@ USUAL_SECONDS: Final = round(LeaseTimes().lease)
 SLACK: Final = timedelta(seconds=2)
 """Rounding error: both times are whole seconds."""
 _FOREIGN: Final = (
-    "is the clock of the loop right? Otherwise another client has written this Lease: kubectl get lease {1} -n {0} "
-    "-o yaml --show-managed-fields shows which. Stop it, then kubectl delete lease {1} -n {0}: a loop leads within "
-    "{longest}"
+    "is the clock of the loop right? If so, another client has written this Lease: kubectl get lease {1} -n {0} "
+    "-o yaml --show-managed-fields names that client. Stop it, then kubectl delete lease {1} -n {0}: a loop leads "
+    "within {longest}"
 )
 
 
@@ -26,7 +26,7 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
     """Check the Lease of the loop.
 
     The time of the last renewal is the API server's, since the clock of the leader may be wrong. The duration is a
-    constant of the release, and is not read from the Lease.
+    constant of the release. Another duration in the Lease is a problem.
 
     Args:
         lease: The Lease with its ``managedFields``. None if it is missing.

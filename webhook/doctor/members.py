@@ -33,7 +33,7 @@ APPLIED_WORKS = "applied-works"
 REMOVALS = "removals"
 CONFIRMATION = "confirmation"
 LARGEST_OFFSET: Final = timedelta(seconds=30)
-"""Maximum time to store a heartbeat: the timeout of a request."""
+"""Maximum tolerated offset of a clock. Storing a heartbeat may take as long as the timeout of a request."""
 LONGEST_REPORT: Final = 512
 """Maximum length of the report of an agent in the output, in characters."""
 NO_MEMBERS: Final = "there are no members yet"
@@ -101,7 +101,7 @@ def judge_confirmation(policy: RemovalPolicy) -> Finding:
 
 
 def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:
-    """Check whether the agents of all members run this release."""
+    """Check whether the agents of all members that report run this release."""
     reporting_members = [member for member in _staying(members) if _heartbeat(member)]
     versions = {
         name_of(member): text_at(member, "status", "properties", AGENT_VERSION, "value") for member in reporting_members

@@ -48,7 +48,7 @@ def judge_registration(configurations: Mapping[str, JsonObject], name: str, inst
 
 
 def endpoint_of(configurations: Mapping[str, JsonObject], installation: Installation) -> WebhookEndpoint:
-    """Return the endpoint of most hooks in the configurations."""
+    """Return the endpoint that most hooks in the configurations have."""
     hooks = [hook for configuration in configurations.values() for hook in dicts_at(configuration, "webhooks")]
     places = Counter(_place(dict_at(hook, "clientConfig")) for hook in hooks)
     user = installation.loop or installation.settings.username_of_loop
@@ -97,7 +97,7 @@ def _problems_of(
 
 
 def _masked(hook: JsonObject, endpoint: WebhookEndpoint) -> JsonObject:
-    """Return a hook without the secret in its path, whether the secret is valid or not."""
+    """Return a hook with a masked secret in its path. Any secret other than that of *endpoint* has another mask."""
 
     def masked(text: str) -> str:
         return _SECRET.sub(lambda match: f"{ROOT}/…" if match[0] == endpoint.secret_path else f"{ROOT}/(another)", text)
@@ -130,7 +130,7 @@ def _gap(installation: Installation, endpoint: WebhookEndpoint) -> str:
         )
     if endpoint.secret_path:
         return (
-            "the API server calls the webhooks with a secret path that it does not have. Set webhook.secrets of the "
-            "chart"
+            "the API server calls the webhooks with a secret path that the server does not have. Set webhook.secrets "
+            "of the chart"
         )
     return "it has no secret path. Set webhook.secrets of the chart (openssl rand -hex 32)"

@@ -1,7 +1,7 @@
-"""Actual rights of an account, by the roles bound to it, and their comparison with the desired ones.
+"""Actual rights of an account, through the roles bound to it, and their comparison with the desired ones.
 
-The names of roles do not matter: a chart names them by its release. Only the union of all rights counts. Rights of
-every account of the hub, by groups such as ``system:authenticated``, are ignored.
+The names of roles do not matter: a chart names them by its release. Only the union of all rights counts. Rights
+that every account has through groups such as ``system:authenticated`` are ignored.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -138,7 +138,7 @@ def beyond(held_rights: Iterable[Right], allowed: Collection[Right]) -> list[Rig
 
 
 READ_BY_CHOICE: Final = frozenset({*(Right("", verb, ANY, ANY) for verb in READ), Right("", "update", ANY, "*/status")})
-"""Rights that the operator of a loop chooses: for the kinds that placements select, and for writing statuses back."""
+"""Rights that an operator may grant the loop: reading the kinds that placements select, and writing statuses back."""
 
 
 def partly(held_rights: Collection[Right], desired: Iterable[Right], verbs: Collection[str]) -> list[Right]:
@@ -149,12 +149,12 @@ def partly(held_rights: Collection[Right], desired: Iterable[Right], verbs: Coll
         if not right.where and not right.name and right.verb in verbs and not right.resource.startswith("/")
         for verb in verbs
     }
-    apart = {(right.group, right.resource) for right in desired}  # for another purpose, maybe with fewer verbs
+    apart = {(right.group, right.resource) for right in desired}  # needed for another purpose, maybe with fewer verbs
     return missing((right for right in rights_needed if (right.group, right.resource) not in apart), held_rights)
 
 
 def chosen(held_rights: Collection[Right], desired: Collection[Right]) -> str:
-    """Return the kinds that an account may list by choice of the operator, as text."""
+    """Return the number of kinds that an account may list by choice of the operator, as text that names Secrets."""
     secrets = Right("", "list", SECRET.group, SECRET.plural)
     extra = [right for right in held_rights if right.verb == "list" and not right.where and right not in desired]
     if any(right.resource == ANY for right in extra):

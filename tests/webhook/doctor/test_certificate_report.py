@@ -64,7 +64,7 @@ def test_entries_that_trust_the_same_are_one_row():
         pytest.param(found(FIRST), "", id="none"),
         pytest.param(found(FIRST, FIRST.due(0.04)), "", id="due-for-some-replicas"),
         pytest.param(found(FIRST, FIRST.due(0.06)), "a rollover was due at 2026-10-30T17:40:00Z", id="overdue"),
-        pytest.param(found(FIRST, FIRST.active.not_after), "has expired at 2027-03-01T10:00:00Z", id="expired"),
+        pytest.param(found(FIRST, FIRST.active.not_after), "expired at 2027-03-01T10:00:00Z", id="expired"),
         pytest.param(found(FIRST, NOW - timedelta(days=30)), "a clock is wrong", id="of-the-future"),
         pytest.param(found(FIRST, kinds=KINDS[:1]), f"{KINDS[1]} hooks is missing", id="not-registered"),
         pytest.param(found(FIRST, trusted=()), "does not trust harbormaster-ca-1", id="wiped"),

@@ -110,7 +110,8 @@ def test_deployments_that_are_not():
     assert problems_of(short, "1.2.0") == [f"{what}-serve: 1 of 2 replicas of serve are available"]
     old = problems_of(find(deployment()), "1.3.0")
     assert old == [
-        f"{what}-serve is of release 1.2.0, this is 1.3.0: use the doctor of 1.2.0, as other findings may not apply"
+        f"{what}-serve is of release 1.2.0, but this command is of release 1.3.0: use the doctor of 1.2.0, as other "
+        "findings may not apply"
     ]
 
 

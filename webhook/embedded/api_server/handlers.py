@@ -255,8 +255,8 @@ class _Api:
         metadata = patch.get("metadata") if isinstance(patch, dict) else None
         is_conditional = isinstance(metadata, dict) and bool(metadata.get("resourceVersion") or metadata.get("uid"))
         async with self.patching:
-            # A patch without a precondition applies to any version. One with a precondition asks for exactly that
-            # version.
+            # A patch without a precondition applies to any version, so a conflict is retried. A patch with a uid or a
+            # resourceVersion is not retried.
             for _ in range(0 if is_conditional else _PATCH_ATTEMPTS - 1):
                 with suppress(ConflictError):
                     return await self._patch_once(request, target, patch)
@@ -282,7 +282,7 @@ class _Api:
             old = await self.store.get(target.kind, target.key)
         except NotFoundError:
             old = None
-            if uid := config["metadata"].get("uid"):  # of a deleted object, which must not be recreated as another one
+            if uid := config["metadata"].get("uid"):  # an apply must not recreate a deleted object
                 raise ApiError(409, f"metadata.uid: {quote(uid)} was expected, but there is no such object") from None
         live = target.present(old) if old else None
         manager = self._manager(request, target, "Apply")
@@ -311,7 +311,7 @@ class _Api:
         return FieldShape(kind, openapi.content_schema(kind, target.version, await self._definition(kind)))
 
     def _manager(self, request: web.Request, target: RequestInfo, operation: str) -> Manager:
-        """Return the manager of the request: the named field manager, else the program.
+        """Return the manager of the request: ``fieldManager``, else the program in ``User-Agent``, else ``unknown``.
 
         Raises:
             ApiError: The name is too long or not printable.
@@ -357,7 +357,7 @@ class _Api:
         except NotFoundError:
             live = None
         metadata = old["metadata"]
-        # The uid: another client may have created an object of this name since then, which was not deleted.
+        # Compare uids: another client may have created an object of this name after the deletion.
         if live is None or dry_run or live["metadata"]["uid"] != metadata["uid"]:
             return json_response(success(target.kind, metadata["name"], metadata["uid"]), warnings=warnings)
         return json_response(target.present(live), warnings=warnings)
@@ -421,7 +421,7 @@ async def _json(request: web.Request, content_type: str) -> Any:
         body = await request.read()
         return protobuf.decode_object(body) if is_protobuf else parse_json(body)
     except protobuf.UnsupportedMessageError as error:
-        message = f"the body must be {content_type}: this hub does not decode {protobuf.CONTENT_TYPE} of {error}"
+        message = f"the body must be {content_type}: this hub does not decode {error} from {protobuf.CONTENT_TYPE}"
         raise ApiError(415, printable(message)) from error
     except web.HTTPRequestEntityTooLarge as error:
         raise ApiError(413, f"the body is too large: {error.text}") from error

@@ -1,6 +1,6 @@
 """The OpenAPI v3 documents of the embedded API server, for ``kubectl explain`` and for capability checks of kubectl.
 
-A document describes one group and version: under ``components`` the schema of each kind, under ``paths`` its requests.
+A document describes one group and version: ``components`` has the schema of each kind, ``paths`` has its requests.
 kubectl leaves the check for unknown fields to the server only if the PATCH of a kind has the parameter
 ``fieldValidation``. Built-in kinds of Kubernetes have no definition here and accept any content.
 

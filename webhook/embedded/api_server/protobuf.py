@@ -33,7 +33,7 @@ _OBJECTS: Final = {
     "scheduling.k8s.io/v1": ("PriorityClass",),
 }
 _OPTIONS: Final = "DeleteOptions"
-"""Accepted in every version, because clients send it in that of the deleted object."""
+"""Accepted with every apiVersion, because clients send it with that of the deleted object."""
 
 _MESSAGES: Final = {
     "AggregationRule": "1 clusterRoleSelectors []LabelSelector",
@@ -151,7 +151,7 @@ _MESSAGES: Final = {
     "ServiceStatus": "1 loadBalancer Empty",
     "Subject": "1 kind !, 2 apiGroup, 3 name !, 4 namespace",
 }
-"""Message to its fields: number, JSON name, and type, by default text.
+"""Fields of each message: number, JSON name and type. The default type is text.
 
 ``[]`` is a list, ``{}`` a map with texts as keys, ``*`` an inlined message, ``!`` a field whose zero value is kept.
 """
@@ -251,7 +251,7 @@ def _format_seconds(seconds: int) -> str:
 
 def _as_bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise ValueError("a number, expected a text or a message")  # noqa: TRY004 -- like all malformed bodies
+        raise ValueError("found a number, expected text or a message")  # noqa: TRY004 -- like all malformed bodies
     return value
 
 
@@ -260,9 +260,9 @@ def _as_text(value: int | bytes) -> str:
 
 
 def _as_int(value: int | bytes) -> int:
-    """Return a number, which is sent as an unsigned one of 64 bits. Raises `ValueError` for a text or a message."""
+    """Return a number, which is encoded as an unsigned 64-bit integer. Raises `ValueError` for text or a message."""
     if isinstance(value, bytes):
-        raise ValueError("a text or a message, expected a number")  # noqa: TRY004 -- like all malformed bodies
+        raise ValueError("found text or a message, expected a number")  # noqa: TRY004 -- like all malformed bodies
     return value - 2**64 if value >= 2**63 else value
 
 
@@ -280,7 +280,7 @@ def _wire_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield tag >> 3, data[position : position + value]
             position += value
         else:
-            raise ValueError(f"wire type {tag & 7} is not in use")
+            raise ValueError(f"wire type {tag & 7} is not supported")
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:

@@ -66,7 +66,7 @@ class RequestInfo:
         return document if document.get("apiVersion") == version else document | {"apiVersion": version}
 
     def stored(self, document: JsonObject) -> JsonObject:
-        """Return an object of the requested version with the content of a stored one."""
+        """Return a received object as it is passed to the store, which sets the preferred version."""
         return stored_event(document) if self.is_core_event else document
 
 

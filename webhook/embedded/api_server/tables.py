@@ -21,7 +21,7 @@ _VERSION: Final = "meta.k8s.io/v1"
 _NAME: Final = Column("Name", ".metadata.name")
 _NUMBERS: Final = ("integer", "number")
 INCLUDED: Final = ("Metadata", "None", "Object")
-"""Parts of its object that a row may have, as ``includeObject`` of a request. The first is the default."""
+"""Values of the parameter ``includeObject``: how much of its object a row has. The first is the default."""
 
 
 def accepts_table(accept: str) -> bool:
@@ -103,7 +103,7 @@ def tables_for(
     if include_object and include_object not in INCLUDED:
         raise ApiError(400, f"includeObject {include_object[:64]!r} is not one of {', '.join(INCLUDED)}")
     columns = columns_of(target.kind, wide=True, definition=definition)
-    if target.kind != EVENT:  # whose own name is meaningless
+    if target.kind != EVENT:  # the name of an Event is meaningless
         columns = (_NAME, *columns)
     return Tables(target, columns, now, include_object or INCLUDED[0])
 

@@ -1,9 +1,9 @@
 """Sets of fields of an object, and their operations for server-side apply: merge, compare, remove.
 
-A field is a path of elements in the notation of ``managedFields``: ``f:name`` of a field, ``k:{…}`` of a list item by
-its keys, ``v:…`` of a plain value in a set. The published schema of an object defines how it is divided
-(``x-kubernetes-list-type``, ``-list-map-keys``, ``-map-type``). Kubernetes' own kinds have no schema here, and their
-lists are divided as by strategic merge patches.
+A field is a path of elements in the notation of ``managedFields``: ``f:name`` for a field, ``k:{…}`` for a list item by
+its keys, ``v:…`` for a plain value in a set. The published schema of an object defines how the object is divided into
+fields (``x-kubernetes-list-type``, ``-list-map-keys``, ``-map-type``). Kubernetes' own kinds have no schema here, and
+their lists are divided as by strategic merge patches.
 
 Source: Kubernetes, "Server-Side Apply", Merge strategy; structured-merge-diff ``typed``.
 """
@@ -26,7 +26,7 @@ FieldPath: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[FieldPath]
 
 MOST_FIELDS: Final = 50_000
-"""Maximum number of owned fields of one object, more than large definitions have. Each stores its path per owner."""
+"""Maximum number of owned fields of one object. Even large definitions have fewer. Each owner stores their paths."""
 _SECOND_KEYS: Final = {"port": "protocol", "containerPort": "protocol", "topologyKey": "whenUnsatisfiable"}
 """Second keys of lists of built-in kinds whose items an API server identifies by two keys."""
 _USUAL_KEYS: Final = {"protocol": "TCP"}
@@ -36,15 +36,15 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class FieldShape:
-    """Division of the values at one place of an object.
+    """How the value at one path of an object is divided into fields.
 
     Args:
         kind: The kind of the object.
-        schema: The structural schema of the place, which may be malformed in a definition. None means `item_key`
-            knows its lists, as in ``metadata`` of any kind.
-        path: The names of the fields that lead to the place.
-        is_named: Whether the kind names the field. A key of a map, and any place without a schema, is not named: such a
-            field has an owner even if it contains other fields.
+        schema: Structural schema of the value, which may be malformed in a definition. None: unset, because the kind is
+            built in or the path is in ``metadata``. `item_key` then returns the merge keys of lists.
+        path: The names of the fields that lead to the value.
+        is_named: Whether the kind names the field. List items, keys of a map, and fields that the schema does not
+            define are not named: such a field has an owner even if it contains other fields.
     """
 
     kind: Kind
@@ -131,7 +131,7 @@ def _fields(shape: FieldShape, value: Any, at: FieldPath) -> Iterator[FieldPath]
 
 
 def with_named(shape: FieldShape, fields: Iterable[FieldPath]) -> FieldSet:
-    """Return *fields* and the named fields that contain them. A named field is removed with its last field."""
+    """Return *fields* and the named fields that contain them. A named field is removed with the last field in it."""
     all_paths = set(fields)
     for path in tuple(all_paths):
         shape_at = shape

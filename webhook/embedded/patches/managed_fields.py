@@ -47,7 +47,7 @@ _IDENTITY: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Owner of fields, by one kind of request.
+    """Owner of fields: a client, with the operation that it used.
 
     Args:
         name: Name of the manager.
@@ -77,7 +77,7 @@ Owners: TypeAlias = dict[Manager, FieldSet]
 
 
 class FieldConflictError(Exception):
-    """Another manager has set a field to another value. ``conflicts`` lists all managers with their fields."""
+    """The apply would change fields that other managers own. ``conflicts`` has each manager and field."""
 
     def __init__(self, conflicts: Mapping[Manager, Iterable[FieldPath]]) -> None:
         self.conflicts = [(manager, shown(path)) for manager, paths in conflicts.items() for path in sorted(paths)]
@@ -96,7 +96,7 @@ class FieldConflictError(Exception):
 
 
 def is_owned(document: JsonObject) -> bool:
-    """Return whether fields of an object have owners, because it was applied."""
+    """Return whether an object has ``managedFields``, which its first server-side apply adds."""
     return bool(document["metadata"].get("managedFields"))
 
 
@@ -114,8 +114,8 @@ def applied(
         force: Take over fields of other managers instead of refusing.
 
     Raises:
-        FieldConflictError: Others have set fields to other values.
-        InvalidPatchError: An item of a list has no key, or one that is taken, or the object has too many fields.
+        FieldConflictError: The apply would change fields that other managers own, and *force* is false.
+        InvalidPatchError: An item of a list has no key or the key of another item, or the object has too many fields.
     """
     before, config = _bare(shape, live) if live is not None else {}, _bare(shape, config)
     owners = _owners(live)
@@ -173,7 +173,7 @@ def _remaining_owners(
 
 
 def _owned(after: JsonObject, owners: Owners, manager: Manager, fields: FieldSet, now: datetime) -> JsonObject:
-    """Return *after* with the owners of its fields. The time of a manager is that of its last change in ownership."""
+    """Return *after* with the owners of its fields. The time of *manager* changes only with its set of fields."""
     previous = next((owner for owner in owners if owner.identity == manager.identity), None)
     fields -= _IDENTITY
     is_same = previous is not None and owners[previous] == fields

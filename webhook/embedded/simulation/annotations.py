@@ -15,19 +15,20 @@
         available: {cpu: "248", memory: 880Gi}
 
 A hub drops the status of a new object, so the client first calls `status_in_annotation`, which moves the status into
-the annotation ``harbormaster.dev/simulate-status`` (JSON). That can be written directly, too. A property may be given
-as plain text instead of ``{value: …}``. Without ``available``, everything allocatable is available. The requests of
-placed objects are subtracted from ``available``. The member reports its namespaces only with ``status.namespaces``,
-which may be empty.
+the annotation ``harbormaster.dev/simulate-status`` (JSON). A client may also write the annotation itself.
+
+A property may be given as plain text instead of ``{value: …}``. Without ``available``, everything allocatable is
+available. The requests of placed objects are subtracted from ``available``. The member reports its namespaces only with
+``status.namespaces``, which may be empty.
 
 **Behavior.** Annotation ``harbormaster.dev/simulate`` of the MemberCluster, comma-separated:
 
-* ``silent``: its agent does nothing. Its last report is what was written, including the heartbeat. With
+* ``silent``: its agent does nothing. The written status is its last report, including the heartbeat. With
   ``silent=14m``, the last heartbeat was 14 minutes before the member was added. When the member is deleted, the hub
   waits for it as for any agent that does not respond.
 * ``unhealthy``: its API server is not ready.
-* ``leaving``: the MemberCluster is deleted as soon as its state is Join, and remains, because it gets the finalizer
-  ``harbormaster.dev/simulate-leaving``.
+* ``leaving``: the MemberCluster is deleted as soon as the state in its InternalMemberCluster is Join. It remains,
+  because it gets the finalizer ``harbormaster.dev/simulate-leaving``.
 
 Annotation ``harbormaster.dev/simulate-apply``: ``fail`` makes the member refuse every object,
 ``slow=3s`` delays its agent by 3 s for each changed Work.
@@ -61,7 +62,7 @@ NODE_COUNT = "kubernetes-fleet.io/node-count"
 def status_in_annotation(document: JsonObject) -> JsonObject:
     """Return an object of a kind in `KEPT` with its status moved into the annotation, others unchanged.
 
-    An existing annotation is kept, and the status is dropped.
+    If the object already has the annotation, it is kept and the status is dropped.
     """
     status = document.get("status")
     metadata = document.get("metadata")

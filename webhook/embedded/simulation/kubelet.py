@@ -6,7 +6,7 @@ states.
 
 Simulated: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, Pod (`workloads`), Service,
 Ingress, Namespace, PersistentVolume(Claim), PodDisruptionBudget and CustomResourceDefinition. Only the object's own
-status changes, and no Pods are created.
+status changes, and the cluster IP in the spec of a Service. No Pods are created.
 """
 
 import zlib
@@ -116,7 +116,7 @@ def _claim(document: JsonObject, moment: Moment) -> _WorkloadProgress:
 
 
 def _disruption_budget(document: JsonObject, moment: Moment) -> _WorkloadProgress:
-    """Set the status without any Pods: the budget allows no disruption, and reports so for its generation."""
+    """Set the status of a budget without Pods: it allows no disruptions, and its generation is observed."""
     no_pods = ("DisruptionAllowed", False, "InsufficientPods", "no Pods are simulated")
     (condition,) = make_conditions(document, moment, no_pods)
     status = {
@@ -170,8 +170,8 @@ class Settled:
     """The outcome of `settle` for one object of a member.
 
     Args:
-        changes_at: Time of the next `settle`. None: unset, only after another write to it.
-        works: Names of its Works, if it was changed.
+        changes_at: Time to call `settle` again. None: unset, the state changes only after another write.
+        works: Names of the Works of the object if `settle` changed it, otherwise empty.
     """
 
     changes_at: datetime | None = None
@@ -191,7 +191,7 @@ async def settle(
         changed = False
         if step.document.get("spec") != document.get("spec"):
             await store.replace(kind, step.document)
-            return Settled(now, _works(document))  # again immediately: a status must carry the version with this spec
+            return Settled(now, _works(document))  # again immediately: a status needs the new version
         if step.document.get("status") != document.get("status"):
             await store.replace_status(kind, step.document)
             changed = True

@@ -121,7 +121,7 @@ class ObservedStore(MemberStore):
 
     Args:
         store: The underlying store.
-        refuses: Message of the refusal of every object. The agent can still write AppliedWorks.
+        refuses: Message of the refusal of every object except AppliedWorks. Empty: disabled.
     """
 
     def __init__(self, store: EmbeddedStore, refuses: str = "") -> None:

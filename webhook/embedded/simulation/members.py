@@ -5,7 +5,7 @@ makes the objects ready. The MemberCluster describes a member's reports and beha
 `webhook.embedded.simulation.annotations`.
 
 Only the agents are simulated here. Like real agents, they follow the InternalMemberCluster (Join or Leave) and report
-into its status. The hub's part is that of `webhook.controllers.members.membership`, as everywhere.
+into its status. `webhook.controllers.members.membership` is the hub's part, as for real members.
 
 Three watches on the hub serve all members. All work, due now or later, is an entry of one queue, which a few workers
 process: an idle member costs one heap entry.
@@ -260,7 +260,7 @@ class SimulatedMembers:
     def _take_up(self, cluster: str, work: str) -> None:
         member = self._members.get(cluster)
         if member is None or not member.applies:
-            return  # `_look` enqueues all Works when it joins
+            return  # `_look` enqueues all Works when the member joins
         if member.behaviour.slow:
             self._agenda.add_at(WorkItem(cluster, work), self._now() + member.behaviour.slow)
         else:
@@ -444,7 +444,7 @@ class SimulatedMembers:
             self._agenda.add(HeartbeatItem(cluster))
 
     async def _recover(self, cluster: str, store: EmbeddedStore) -> None:
-        """On the first call for a member, enqueue every object there that may be between two states."""
+        """On the first call for a member, enqueue all of its simulated objects: some may be between two states."""
         if cluster in self._recovered:
             return
         self._recovered.add(cluster)  # before the first await: other workers apply Works of the same member

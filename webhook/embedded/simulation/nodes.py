@@ -1,8 +1,8 @@
 """Simulated nodes of pools: no kubelet reports on them, so their status comes from an annotation.
 
 A Node's status comes from its kubelet, a NodeClaim's from the provisioner. The store accepts no status from the client
-that creates the object. The file therefore has the status in an annotation, as for a MemberCluster, and the simulation
-writes it from there.
+that creates the object. The manifest therefore has the status in an annotation, as for a MemberCluster, and the
+simulation copies it to the status.
 
 Source: docs/specifications/nodepool-disruption.md 4.1.
 """
@@ -75,7 +75,7 @@ class SimulatedNodes:
 
 
 def desired_status(document: JsonObject) -> JsonObject | None:
-    """Return the status in a document's annotation, or None without one or if it is not a JSON object."""
+    """Return the status in a document's annotation. None: unset, or not a JSON object."""
     text = annotations_of(document).get(SIMULATE_STATUS)
     if text is None:
         return None

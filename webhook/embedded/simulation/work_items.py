@@ -46,7 +46,7 @@ Item: TypeAlias = MemberItem | HeartbeatItem | WorkItem | ObjectItem
 
 @dataclass(slots=True)
 class SimulatedMember:
-    """State of a member. All of it can be restored after a restart."""
+    """In-memory state of a member. It need not survive a restart."""
 
     mark: tuple[Any, ...]
     behaviour: Behaviour
@@ -64,5 +64,5 @@ class SimulatedMember:
 
     @property
     def beats(self) -> bool:
-        """Whether its agent sends heartbeats. One that has left does not, unless it simulates a hanging leave."""
+        """Whether its agent sends heartbeats. A leaving one does not, unless it simulates a hanging leave."""
         return self.state is MemberState.JOIN or (self.state is MemberState.LEAVE and self.behaviour.leaving)

@@ -28,10 +28,10 @@ def _whole_seconds(instant: datetime) -> datetime:
 
 
 def _rollout_start(document: JsonObject, moment: Moment) -> datetime:
-    """Return the start of the rollout of the present generation.
+    """Return the start of the rollout of the current generation.
 
-    An update that the status has not observed yet starts now. Otherwise the time in the status counts, else the
-    creation.
+    If the status has observed the current generation, its condition Progressing has the time. If it has observed only
+    an earlier one, the rollout starts now. In all other cases, the rollout started with the creation of the object.
     """
     if not _observed(document):
         return (
@@ -47,7 +47,7 @@ def _observed(document: JsonObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Pods:
-    """Numbers of a workload's Pods: desired, with the present template, and serving."""
+    """Pod counts of a workload: desired, updated to the current template, and serving."""
 
     desired: int
     updated: int

@@ -5,7 +5,7 @@ a version. The *horizon* is the version before which no watch can resume. When i
 that only records a deletion, the row is removed.
 
 Every append is one transaction in write-ahead mode, so a killed process loses no acknowledged write, and an interrupted
-transaction leaves nothing. One process at a time can open the file.
+transaction leaves no rows. One process at a time can open the file.
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from webhook.kube.ports import EventType, ExpiredError, Key, StoreError
 
 SCHEMA_VERSION: Final = 1
-APPLICATION_ID: Final = 0x48_42_4D_53  # "HBMS": by it we, and file(1), tell our files from other SQLite files
+APPLICATION_ID: Final = 0x48_42_4D_53  # "HBMS": distinguishes our files from other SQLite files, also for file(1)
 RETAINED: Final = 4096
 """Number of old versions that a watch can resume."""
 
@@ -215,7 +215,7 @@ def _make_file(path: Path) -> None:
     """Ensure that *path* is a writable file, because SQLite's own messages about this are hard to understand.
 
     Raises:
-        StoreError: It is not, and cannot be created.
+        StoreError: The file is not writable, or cannot be created.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -246,7 +246,7 @@ def _prepare(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
     for pragma in (
         "journal_mode = WAL",
         "synchronous = NORMAL",
-        "cache_size = -128",  # KiB: objects are read from memory, pages only by a resumed watch
+        "cache_size = -128",  # in KiB, small: objects are read from memory, and only a resumed watch reads pages
         "wal_autocheckpoint = 2048",
         "journal_size_limit = 8388608",
     ):

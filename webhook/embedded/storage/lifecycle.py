@@ -30,7 +30,7 @@ from webhook.validation.framework.object_meta import (
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 """Keeps an owner that is deleted in the foreground until its blocking dependents are deleted."""
 ORPHAN_FINALIZER: Final = "orphan"
-"""On an object that is deleted without a policy: its dependents are kept."""
+"""If an object with this finalizer is deleted without a policy, its dependents are kept."""
 
 _USER_MEMBERS: Final = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _GENERATED: Final = 5
@@ -46,7 +46,7 @@ class Propagation(StrEnum):
 
 
 def checked_new(kind: Kind, document: JsonObject) -> JsonObject:
-    """Check that *document* can be created, and return it without nulls in its head. Its name may still be empty.
+    """Check that *document* can be created, and return it as `_head` does. Its name may still be empty.
 
     Raises:
         InvalidMetadataError: *document* is invalid. The error has every reason.
@@ -165,7 +165,7 @@ def deleting(current: JsonObject, now: datetime) -> JsonObject:
 
 
 def propagation_of(current: JsonObject) -> Propagation:
-    """Return the policy for a deletion without one: that of the finalizers of the object, else the background."""
+    """Return the policy of a deletion that names none: that of the object's finalizers, else Background."""
     finalizers = current["metadata"].get("finalizers", ())
     if ORPHAN_FINALIZER in finalizers:
         return Propagation.ORPHAN

@@ -1,4 +1,4 @@
-"""The in-memory objects of the embedded store. It serves every read.
+"""The in-memory objects of the embedded store. They serve every read.
 
 Documents in here are shared with every reader. They are never mutated, only replaced.
 """
@@ -107,7 +107,7 @@ class ObjectIndex:
         return sorted(self._dependents.get(uid, ()), key=lambda place: (place[0], place[1].namespace, place[1].name))
 
     def surplus_events(self, limit: int) -> list[Place]:
-        """Return the Events beyond the *limit* written last."""
+        """Return the oldest Events, all but the *limit* that were written last."""
         surplus = len(self._events) - limit
         return [place for place, _ in zip(self._events, range(surplus), strict=False)] if surplus > 0 else []
 

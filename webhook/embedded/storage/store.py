@@ -1,10 +1,11 @@
 """The embedded store: the semantics of an API server in one process over one SQLite file.
 
-Reads are served from memory. A write is checked against memory and takes the next resource version. It is one
-transaction of the journal together with its consequences: the deletion of dependents and content, and of the namespace
-that was waiting for them. A killed process therefore leaves all of it or nothing. A write is in the journal before its
-caller continues, so it survives a kill of the process. In write-ahead mode that costs a few tens of microseconds, so
-writes are not batched. Watchers see a write only after that.
+Reads are served from memory. A write is checked against memory and takes the next resource version. A write and its
+consequences are one transaction of the journal, so a killed process leaves all of it or nothing. The consequences are
+the deletion of dependents and content, and of a namespace or definition that was waiting for the deletion of its content.
+
+A write is in the journal before its caller continues, so it survives a kill of the process. Watchers see a write only
+after that. In write-ahead mode, a write costs a few tens of microseconds, so writes are not batched.
 
 Deliberate differences from an API server: those that `webhook.kube.ports.Store` lists, owners are found by uid alone,
 and the oldest Events are deleted if there are more than `MOST_EVENTS`.
@@ -190,7 +191,7 @@ class EmbeddedStore(Store):
         return watcher
 
     async def create(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
-        """See `Store.create`. Raises `NotFoundError` or `NamespaceTerminatingError` about the namespace."""
+        """See `Store.create`. Raises `NotFoundError` or `NamespaceTerminatingError` for the namespace."""
         await self._turn()
         document = lifecycle.checked_new(kind, document)
         metadata = document["metadata"]
@@ -238,7 +239,7 @@ class EmbeddedStore(Store):
     ) -> None:
         """See `Store.delete`. *propagation* is the policy for the dependents.
 
-        None means the policy of the object's finalizers, or in the background without such a finalizer.
+        None means the policy that the object's finalizers name, otherwise Background.
         """
         await self._turn()
         current = self._existing(kind, key)

@@ -130,9 +130,9 @@ class WriteTransaction:
             self._record(place, lifecycle.without_owners(document, solid), EventType.MODIFIED)
 
     def _propagation(self, document: JsonObject) -> Propagation | None:
-        """Return the deletion policy for a dependent of a waiting owner.
+        """Return the deletion policy for a dependent of an owner that waits for the deletion of its dependents.
 
-        That is the foreground for a dependent with dependents of its own, unless owners form a circle. Otherwise, None.
+        It is Foreground if the dependent has dependents of its own, unless owners form a cycle. Otherwise, it is None.
         """
         dependents = self._table.dependents_of(document["metadata"]["uid"])
         in_circle = any(lifecycle.waits_for_dependents(self._table.get(*place) or document) for place in dependents)
@@ -157,7 +157,7 @@ class WriteTransaction:
                 yield place
 
     def _is_blocked(self, uid: str) -> bool:
-        """Return whether a dependent must be deleted before its owner."""
+        """Return whether an owner has a dependent that must be deleted before it."""
         dependents = (self._table.get(*place) for place in self._table.dependents_of(uid))
         return any(
             reference["uid"] == uid and reference.get("blockOwnerDeletion") is True

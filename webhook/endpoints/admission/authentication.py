@@ -1,8 +1,9 @@
 """Authentication of the API server at the webhooks, and limits for unverified callers.
 
 Any client that can reach the port can send reviews, with any user as their author. So the effect of a review depends on
-how it arrived. With a client certificate of an accepted name, or below the secret path of the installation, it comes
-from the API server. Reviews of all other callers are judged by the rules alone, or refused.
+how it arrived. A review counts as the API server's if it has a client certificate with an accepted name, or is sent
+below the secret path of the installation. If the settings require a client certificate, a secret path is not enough.
+Reviews of all other callers are judged by the rules alone, or refused.
 
 If neither is configured, callers cannot be verified, and each of them counts as the API server.
 
@@ -36,7 +37,7 @@ class Calls(Protocol):
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
-        """Secrets of the paths that the API server calls."""
+        """Secret segments of the paths that the API server calls."""
 
     async def change(self) -> None:
         """Wait until the calls have been observed again."""
@@ -99,7 +100,7 @@ class ApiServerVerifier:
         return holds()
 
     def knows(self, transport: asyncio.BaseTransport | None, *, by_secret: bool) -> bool:
-        """Return whether a request is the API server's.
+        """Return whether a request counts as the API server's.
 
         Args:
             transport: Transport of the request. None: unknown, the client has disconnected.

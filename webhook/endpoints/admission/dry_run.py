@@ -169,7 +169,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
 
 
 def _errors(verdict: RehearsalVerdict) -> Iterator[FieldMistake]:
-    """Yield the reasons of a refusal. A reason that concerns no field has an empty path."""
+    """Yield the reasons of a refusal. A reason without a field has an empty path."""
     if verdict.refusal:
         yield {"field": "", "reason": verdict.reason, "message": verdict.refusal}
     for error in verdict.errors:

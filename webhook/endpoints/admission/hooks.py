@@ -1,10 +1,12 @@
 """``/validate`` and ``/mutate``: all steps before and after the verdict on a review.
 
 The HTTP checks are in the order of the table in serving.md 1.8 part A. `webhook.admission.review` judges the review
-itself. `webhook.admission.enforcement` has a path of its own and queries the API server. A review that does not come
-from the API server, as far as `webhook.endpoints.admission.authentication` can determine, may be forged: it is judged
-by the rules alone, without queries or reservations on its behalf. Errors are Kubernetes ``Status`` objects, because the
-API server passes nothing else on to the user.
+itself. `webhook.admission.enforcement` has a path of its own and queries the API server.
+
+A review that `webhook.endpoints.admission.authentication` cannot attribute to the API server may be forged. It is judged
+by the rules alone, without queries or reservations on its behalf.
+
+Errors are Kubernetes ``Status`` objects, because the API server passes nothing else on to the user.
 
 This is the hot path of the server, hence prepared headers, no middleware, and plain functions.
 
@@ -180,7 +182,7 @@ class ReviewHandler:
     """Receives reviews, and counts those in progress.
 
     Attributes:
-        hooks: The plain paths of reviews that are judged by the rules alone.
+        hooks: The hook of each plain path, without the path of `webhook.admission.enforcement`.
     """
 
     def __init__(
@@ -268,7 +270,7 @@ class ReviewHandler:
 
         Args:
             hook: The hook.
-            judge: Judges in place of the registry's rules, unless None.
+            judge: Evaluates reviews instead of the registry's rules. None: unset.
             by_secret: Whether the handler serves a path below the secret one.
         """
 
@@ -417,7 +419,7 @@ class ReviewHandler:
     async def _reviewed(
         self, request: JsonObject, user: UserInfo, context: Context, deadline: float, *, is_known: bool
     ) -> Reviewed:
-        """Review an author's rights to placed objects. A timeout, or an unverified caller, gives no answer."""
+        """Review an author's rights to placed objects. They are unknown after a timeout, or if the caller is unverified."""
         if not is_known:
             return Reviewed((), STRANGER) if self._rights.may_need(request, user, context) else UNDISPUTED
         if not (accesses := self._rights.needed(request, user, context)):

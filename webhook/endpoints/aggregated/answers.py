@@ -117,7 +117,7 @@ def add_routes(api: Api, history: HistoryService) -> None:
 
 
 async def _own_placement(api: Api, request: web.Request, placement: PlacementModel) -> PlacementRef:
-    """Return the placement of a question. One that is not in the namespace does not exist.
+    """Return the placement of a question. A placement of another namespace is reported as missing.
 
     Raises:
         ProblemError: The question has a policy instead, or the caller may not get the placement.

@@ -1,6 +1,6 @@
 """Discovery documents of the aggregated API.
 
-Every resource can only be created, as a SubjectAccessReview: the body is the question, and the response the answer.
+Like a SubjectAccessReview, every resource can only be created: the body is the question, and the response the answer.
 Nothing is stored, so no controller of Kubernetes lists, watches or deletes the resources of a namespace.
 
 Source: docs/specifications/serving.md 3.6.
@@ -35,7 +35,7 @@ API_RESOURCE_LIST: Final = {
 
 
 def add_routes(api: Api) -> None:
-    """Serve both documents to the front proxy. Its checks of the availability fail if it is not recognized."""
+    """Serve both documents to the front proxy. Its availability checks fail if this server does not recognize it."""
 
     async def group(_request: web.Request) -> web.Response:
         return unstored(API_GROUP)
