@@ -154,7 +154,7 @@ def test_a_viewer_without_the_right_gets_the_words_of_the_api_server(place: Plac
     answer = place.act("looker", approving("summer", **more))
     assert answer.status == 403
     assert answer.document["detail"] == (
-        "the API server of the hub refuses it: clusterapprovalrequests.placement.kubernetes-fleet.io "
+        "the API server of the hub refuses the request: clusterapprovalrequests.placement.kubernetes-fleet.io "
         f'"summer-after-test" is forbidden: User "{USER}looker" cannot patch resource "clusterapprovalrequests/status" '
         'in API group "placement.kubernetes-fleet.io" at the cluster scope'
     )

@@ -18,7 +18,7 @@ OPERATIONS: Final = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 
 
 def note_review(history: HistoryService, hook: str, request: JsonObject, response: JsonObject) -> None:
-    """Record an answer of admission: a refusal, warnings, and the actions of an accepted write. A dry run is none.
+    """Record an answer of admission: a refusal, warnings, and the actions of an accepted write. Dry runs are ignored.
 
     Args:
         history: The history.

@@ -154,6 +154,6 @@ class HubMemberHolds:
 def _rollout_holds(family: Family, binding: JsonObject) -> Mapping[str, Hold]:
     try:
         view = BindingView.of(binding)
-    except ValueError:  # the rollout reports it
+    except ValueError:  # the rollout reports the invalid binding
         return {}
     return {view.cluster: rollout_hold(view.cluster, str(family.parent(binding)))} if is_rolling(view) else {}

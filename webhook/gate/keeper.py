@@ -2,7 +2,7 @@
 
 A rollout takes two reservations: one of the placement, which counts against its budget, and one of the member. They are
 made, renewed and released together. They are on two Leases, which no single write covers. The order of the writes
-ensures that after a crash in between the caller can still renew or release the rest, or that it expires.
+ensures that after a crash in between the caller can still renew or release the rest, or that the rest expires.
 
 Source: docs/specifications/serving.md 3.1.
 """
@@ -74,7 +74,7 @@ class ReservationKeeper:
         ), mistakes
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
-        """Extend a reservation to *seconds* from now. An expired one cannot be renewed.
+        """Set the expiry of a reservation to *seconds* from now. An expired one cannot be renewed.
 
         Raises:
             UnknownReservationError: No reservation has that id, or another holder has taken the member of a rollout.
@@ -103,7 +103,7 @@ class ReservationKeeper:
 
         def decide(_: Thing, held: Held) -> Held | None:
             nonlocal freed, released
-            if released and with_id(held, identifier) is None:  # an earlier attempt was stored, its answer was lost
+            if released and with_id(held, identifier) is None:  # an earlier attempt was stored, but its answer was lost
                 return None
             own = _owned(held, identifier, identity)
             # The member's half is deleted first: after a crash in between, the caller can release the rest by its id.
@@ -128,7 +128,9 @@ class ReservationKeeper:
     async def hold_rollout(
         self, placement: str, cluster: str, claimant: Claimant, seconds: int, *, judge: Judge, look: Look
     ) -> Reservation:
-        """Reserve a cluster of a placement, and the member, to change it there. Extends a reservation of *claimant*.
+        """Reserve a cluster of a placement, and the member, for a change of the placement there.
+
+        An earlier reservation of *claimant* is extended.
 
         Args:
             placement: The placement, as ``crp/web`` or ``rp/team/web``.
@@ -163,15 +165,15 @@ class ReservationKeeper:
         try:
             await self.reservations.change(ROLLOUT, placement, decide, look)
             await self._hold_beside(reservations[-1])
-        except BaseException:  # also when cancelled: the caller does not get the id, so it could not release it
-            if reservations and reservations[-1].id == identifier:  # an earlier one of the caller is kept
+        except BaseException:  # also when cancelled: without the id, the caller could not release it
+            if reservations and reservations[-1].id == identifier:  # an earlier reservation is kept
                 await self.drop(member_reservation(reservations[-1]).id)
                 await self.drop(identifier)
             raise
         return reservations[-1]
 
     async def hold_member(self, cluster: str, kind: MemberDisruption, claimant: Claimant, seconds: int) -> Reservation:
-        """Reserve a member cluster for one kind of disruption. Extends a reservation of *claimant*.
+        """Reserve a member cluster for one kind of disruption. An earlier reservation of *claimant* is extended.
 
         Several claimants can hold a member for the same kind concurrently.
 

@@ -69,7 +69,7 @@ _OWN: Final = (
 )
 
 WATCHED: Final = tuple(dict.fromkeys((*_OWN, *seen_in(tuple(MemberDisruption)))))
-"""All kinds that answers may depend on, with every kind of disruption in the setting ``gate_members``."""
+"""All kinds that answers may depend on if the setting ``gate_members`` has every kind of disruption."""
 
 _MOST_NAMED: Final = 3
 """Maximum number of reservations that a message names."""
@@ -204,7 +204,7 @@ class HubMemberGate:
 
         Args:
             cluster: The member.
-            run: Name of the run. Empty: the first unfinished run that includes the member.
+            run: Name of the run. Empty: the oldest unfinished run that includes the member.
 
         Raises:
             UnknownObjectError: The member cluster or the run does not exist.
@@ -252,7 +252,7 @@ class HubMemberGate:
         )
 
     def _unless_closed(self, answer: MemberAnswer, ref: PlacementRef, cluster: str) -> MemberAnswer:
-        """Return *answer*, or that the member's windows are closed if *answer* allows the change, now or later.
+        """Return *answer*. If it allows the change, now or later, but the member's windows are closed, report that instead.
 
         A staged update that is already changing the placement there continues.
         """
@@ -266,7 +266,7 @@ class HubMemberGate:
     def _unless_held(
         self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, reservation: Hold | None = None
     ) -> MemberAnswer:
-        """Return *answer*, or that another disruption holds the member if *answer* allows the change, now or later."""
+        """Return *answer*. If it allows the change, now or later, but another disruption holds the member, report that."""
         if not _may_wait(answer):
             return answer
         hold = waits_for(kind, self.holds.of(cluster)) or reservation

@@ -28,11 +28,12 @@ LABELS: Final = ("nodepool", "reason")
 class PoolMetrics(Collector):
     """Reads the pools at scrape time. An outlook is cached until a window opens or closes.
 
-    ``harbormaster_disruption_allowed`` is the limit, infinite if no budget applies. ``harbormaster_disruption_active``
-    is the number of nodes that count against it. The difference may be disrupted now.
-    ``harbormaster_disruption_next_opening_timestamp_seconds`` is `OPEN` while one more node may be disrupted, and
-    otherwise the time from which one may be, assuming the present nodes. It is infinite if only a change to the budgets
-    helps. It is absent for a pool without nodes, and if only nodes in flight use up the limit.
+    * ``harbormaster_disruption_allowed``: the limit, infinite if no budget applies
+    * ``harbormaster_disruption_active``: number of nodes that count against the limit. The difference may be disrupted
+      now.
+    * ``harbormaster_disruption_next_opening_timestamp_seconds``: `OPEN` while one more node may be disrupted. Otherwise
+      the time when that becomes possible, assuming the current nodes. It is infinite if only a change to the budgets
+      helps. It is absent for a pool without nodes, and if only nodes in flight use up the limit.
 
     Args:
         registry: Registry of the metrics.
@@ -104,9 +105,9 @@ def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily
 
 
 def _opens(prospect: Prospect, total: int) -> float | None:
-    """Return when one more node may be disrupted, in Unix time.
+    """Return when one more node may be disrupted, in Unix time. `OPEN`: now.
 
-    The result is None for a pool without nodes, and if only nodes in flight use up the limit.
+    Otherwise, the result is None for a pool without nodes, and if only nodes in flight use up the limit.
     """
     if prospect.opening is None:
         return OPEN

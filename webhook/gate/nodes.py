@@ -1,10 +1,11 @@
-"""Gate for nodes: questions over the present state of the hub, and reservations of granted nodes.
+"""Gate for nodes: questions about the present state of the hub, and reservations of granted nodes.
 
 An answer without a reservation is advice: two concurrent callers may both be allowed. A guarantee needs a reservation.
-It is written with the resource version of the pool's Lease that the decision is based on, so no other reservation can
-be granted in between, see `webhook.gate.reservations`. For a reservation, the nodes are read from the hub itself:
-disruptions under a reservation that was released might not have reached the cache of this replica yet. Pods and
-PodDisruptionBudgets always come from the cache.
+A reservation is written with the resource version of the pool's Lease that the decision is based on, so no other
+reservation can be granted in between. See `webhook.gate.reservations`.
+
+For a reservation, the nodes are read from the hub itself: disruptions under a reservation that was released might not
+have reached the cache of this replica yet. Pods and PodDisruptionBudgets always come from the cache.
 
 Replicas agree on the active reservations as far as their clocks agree.
 

@@ -1,9 +1,10 @@
 """Node pools of the hub with their claims and nodes, updated incrementally.
 
 Every object is parsed when it changes, so that the counts of each pool are ready when a question arrives. A heartbeat
-of a node without other changes is ignored. An invalid budget counts as unusable, and so blocks its whole pool. Pods and
-PodDisruptionBudgets are watched only once a pool exists: most hubs have none, and some have many pods. Nodes and pods
-are cached trimmed. Claims are not, because a placement may select them.
+of a node without other changes is ignored. An invalid budget is unusable, and so blocks its whole pool.
+
+Pods and PodDisruptionBudgets are watched only once a pool exists: most hubs have none, and some have many pods. Nodes
+and pods are cached trimmed. Claims are not trimmed, because a placement may select them.
 
 Source: docs/specifications/nodepool-disruption.md 4.1, 5.3, 5.4 and 13.
 """
@@ -53,7 +54,7 @@ _OF_PODS: Final = (kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 
 @dataclass(frozen=True, slots=True)
 class Trims:
-    """Trims of the cache: at least the fields read here, and more if another reader needs them.
+    """Trims of cached objects. They keep the fields that are read here, and more if another reader needs more.
 
     Args:
         node: Trim of nodes.
@@ -208,7 +209,7 @@ class HubNodePools:
     def _pods_unknown(self) -> str:
         """Return why the pods of nodes are unknown, empty if they are known."""
         if not self._watches_pods:
-            return "pods are watched only where there are pools"
+            return "pods are watched only if there are node pools"
         for kind in _OF_PODS:
             if refusal := self._cache.refusal(kind):
                 return f"{kind.plural} may not be read: {refusal}. To allow it, {NODE_POOLS.advice}"
@@ -309,7 +310,7 @@ class _Links:
                 self._nodes_with_id.setdefault(instance, {})[name] = None
 
     def claim_of_node(self, name: str) -> JsonObject | None:
-        """Return the claim of a node, None if it has none. Of several it is the first by name."""
+        """Return the claim of a node, None if it has none. If it has several, return the first by name."""
         node = self.nodes.get(name)
         instance = _provider_id(node) if node is not None else ""
         named_claims = [
@@ -375,7 +376,7 @@ class _Pods:
 
 
 def read_budgets(document: JsonObject) -> tuple[Budget, ...]:
-    """Return the budgets of a NodePool with its defaults. An invalid one is replaced by an unusable one.
+    """Return the budgets of a NodePool with its defaults. An invalid budget is replaced by an unusable one.
 
     An unusable budget has no schedule, so it is always active, and its ``nodes`` has the error: a value that is neither
     a number nor a percentage makes the gate answer InvalidBudget (nodepool-disruption.md 4.2, "fails closed").

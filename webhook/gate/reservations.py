@@ -65,7 +65,7 @@ SHORTEST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
 CALL_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 60.0
-"""Interval of the deletion of Leases whose reservations have all expired."""
+"""Interval at which Leases are deleted whose reservations have all expired."""
 _SECRET_BYTES: Final = 16
 
 _T = TypeVar("_T")
@@ -161,7 +161,7 @@ class LeaseReservations:
             thing: Name of the object at that gate.
             decide: Called with the active reservations, again in each attempt after a conflict. Its exceptions
                 propagate. If an earlier attempt was stored and its answer lost, *decide* finds its own reservation
-                there.
+                among them.
             look: Called in each attempt after the Lease was read, and before *decide*. So it sees every change made
                 under a reservation that is no longer in the Lease.
 

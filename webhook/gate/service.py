@@ -90,7 +90,7 @@ class MemberGateService:
         return self._members.rollout(ref, cluster)
 
     def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
-        """Return whether a cluster may be upgraded now by *run*, or if empty by the first run that includes it.
+        """Return whether *run* may upgrade a cluster now. Empty: the oldest unfinished run that includes the cluster.
 
         Raises:
             UnknownObjectError: The member cluster or the run does not exist.
@@ -130,7 +130,7 @@ class ReservationService:
             raise NotReadyError("reservations have not been read yet", 1)
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
-        """Extend a reservation to *seconds* from now. An expired one cannot be renewed."""
+        """Set the expiry of a reservation to *seconds* from now. An expired one cannot be renewed."""
         with as_gate_errors():
             return await self._keeper.renew(identifier, identity, seconds)
 

@@ -2,7 +2,7 @@
 
 Reads are served from memory. A write is checked against memory and takes the next resource version. A write and its
 consequences are one transaction of the journal, so a killed process leaves all of it or nothing. The consequences are
-the deletion of dependents and content, and of a namespace or definition that was waiting for the deletion of its content.
+the deletion of dependents and content, and of a namespace or definition that was waiting for that.
 
 A write is in the journal before its caller continues, so it survives a kill of the process. Watchers see a write only
 after that. In write-ahead mode, a write costs a few tens of microseconds, so writes are not batched.

@@ -3,8 +3,8 @@
 The HTTP checks are in the order of the table in serving.md 1.8 part A. `webhook.admission.review` judges the review
 itself. `webhook.admission.enforcement` has a path of its own and queries the API server.
 
-A review that `webhook.endpoints.admission.authentication` cannot attribute to the API server may be forged. It is judged
-by the rules alone, without queries or reservations on its behalf.
+A review that `webhook.endpoints.admission.authentication` cannot attribute to the API server may be forged. It is
+judged by the rules alone, without queries or reservations on its behalf.
 
 Errors are Kubernetes ``Status`` objects, because the API server passes nothing else on to the user.
 
@@ -419,7 +419,7 @@ class ReviewHandler:
     async def _reviewed(
         self, request: JsonObject, user: UserInfo, context: Context, deadline: float, *, is_known: bool
     ) -> Reviewed:
-        """Review an author's rights to placed objects. They are unknown after a timeout, or if the caller is unverified."""
+        """Review an author's rights to placed objects. Unknown after a timeout, or if the caller is unverified."""
         if not is_known:
             return Reviewed((), STRANGER) if self._rights.may_need(request, user, context) else UNDISPUTED
         if not (accesses := self._rights.needed(request, user, context)):

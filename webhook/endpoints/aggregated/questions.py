@@ -66,8 +66,8 @@ class HistoryModel(RequestModel):
     def query(self, namespace: str, readable: Collection[Kind]) -> Query:
         """Return the query for a caller who may list the kinds in *readable* in the namespace.
 
-        Entries about other kinds, and about cluster-scoped objects, do not match: those about members and gates name the
-        work of other teams.
+        Entries about other kinds, and about cluster-scoped objects, do not match: those about members and gates name
+        the work of other teams.
         """
         return Query(
             types=frozenset(map(EntryType, self.type)),

@@ -43,7 +43,7 @@ class Change(TypedDict):
     clusters: bool
     """Whether any cluster changed."""
     clusterNames: NotRequired[list[str]]
-    """Names of the changed clusters. Absent if `clusters` is true: any of them may have changed."""
+    """Names of the changed clusters. If it is absent and `clusters` is true, any cluster may have changed."""
     placements: list[str]
     """References of the changed placements."""
     runs: bool
@@ -102,7 +102,7 @@ class _Viewer:
     Args:
         prefixes: Prefixes of the references that it may see.
         caller: The user's name.
-        sees_runs: Whether it may list runs. The runs of a placement that it may see count in any case.
+        sees_runs: Whether it may list runs. Runs that change together with a visible placement count in any case.
     """
 
     def __init__(self, prefixes: tuple[str, ...], caller: str, *, sees_runs: bool) -> None:

@@ -5,8 +5,8 @@ values that a user wrote. Entries about objects of other kinds are for callers w
 so could read the record itself.
 
 The path alone is enough for events of members and node pools, as for ``/v1/clusters`` and ``/v1/budgets``. It is not
-enough for refusals, warnings and actions of users, nor for answers of the gate about a member, which name what disrupts
-it.
+enough for refusals, warnings and actions of users, nor for answers of the gate about a member, which name the objects
+that disrupt it.
 """
 
 from collections.abc import Iterable

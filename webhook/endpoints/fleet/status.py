@@ -1,4 +1,4 @@
-"""``/v1/status``: what needs attention, for those who may list it."""
+"""``/v1/status``: objects that need attention, of the kinds that the caller may list."""
 
 from aiohttp import web
 

@@ -21,7 +21,7 @@ from webhook.history.service import HistoryService
 
 OTHERS: Final = frozenset({MemberReason.MEMBER_HELD, MemberReason.PLACEMENT_GUARD})
 """Reasons whose messages may name an object of any kind that disrupts members."""
-UNNAMED: Final = "the caller may not list what the run waits for"
+UNNAMED: Final = "the reason names objects that the caller may not list"
 """Replaces the message and the detail that would name objects."""
 
 

@@ -56,7 +56,7 @@ class ObservedModel(RequestModel):
     """Nodes of the pool as the caller sees them."""
 
     total: Count
-    """All of them, those below included."""
+    """All nodes, including those that the other fields count."""
     deleting: Count = 0
     """Nodes that are being deleted or rebooted."""
     not_ready: Count = 0
@@ -85,7 +85,7 @@ class DisruptionModel(RequestModel):
     count: Count | None = None
     """Number of nodes of the pool, without naming them."""
     class_: Annotated[ClassWord, Field(alias="class")] = DisruptionClass.GRACEFUL.value
-    """`eventual` does not wait for pods where the claim has a terminationGracePeriod."""
+    """`eventual` does not wait for pods on nodes whose claim has a `terminationGracePeriod`."""
     mode: ModeWord = Mode.ALL.value
     """`all` grants all nodes or none. `upTo` grants as many as may be disrupted."""
     now: InstantText | None = None
@@ -224,7 +224,7 @@ class ReservationModel(RequestModel):
     """A question to one of the gates, and the duration of the reservation of the granted nodes or member."""
 
     gate: Literal["disruption", "rollout", "cluster-update"]
-    """The gate that grants."""
+    """The gate that grants the reservation."""
     question: dict[str, Any]
     """The request body of that gate."""
     holder: Annotated[str, Field(min_length=1, max_length=253)]

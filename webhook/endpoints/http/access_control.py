@@ -20,9 +20,9 @@ An authenticated caller has a rate limit on ``/v1``. The extender has none: a sc
 delaying it delays every pod. It limits itself, because it places one pod at a time.
 
 Cookies: their names make browsers keep them for this host alone, and only if they were set over HTTPS. Scripts cannot
-read them. A cookie proves nothing about the site that initiated the request: links and forms of other sites lead here,
-too. So the origin and the site that browsers report must be those of the page. Only the page can read the response of a
-request that changes nothing.
+read them. A cookie proves nothing about the site that initiated the request: links and forms of other sites can send
+requests here, too. So the origin and the site that browsers report must be those of the page. A GET or HEAD without
+these headers counts as well, because only the page can read its response.
 
 Source: docs/specifications/serving.md 3.4.
 """
@@ -223,8 +223,8 @@ class Callers:
         """Return the user of the bearer token, None without the header Authorization.
 
         Raises:
-            ProblemError: The token is not valid (401), too many from its address were not (429), or the hub did not
-                review it in time (503).
+            ProblemError: The token is not valid (401), too many tokens from its address were invalid (429), or the hub
+                did not review it in time (503).
         """
         header = request.headers.get("Authorization")
         if header is None:
@@ -277,7 +277,7 @@ class Callers:
         return session.user
 
     def _way(self, address: str, token: str, audience: str) -> "_Way":
-        """Return the bucket and lane that count this token."""
+        """Return the key by which failures of this token are counted."""
         name = fingerprint(token)
         if name in self._good:
             return _Way(None, name, address)

@@ -142,7 +142,7 @@ class Api:
         """Serve POST on *path*. The other arguments are those of `get`.
 
         An endpoint that is open to all authenticates the caller itself. If *of_page*, the session of the page counts:
-        the page sends the request, and it changes nothing. *on_refusal* is called with each status from 400 on.
+        the page sends the request, which changes nothing. *on_refusal* is called with each status from 400 on.
         """
         posts = frozenset({"POST"})
         endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE, on_refusal)
@@ -206,7 +206,7 @@ class Api:
         return await self._callers.readable_kinds(caller_of(request), of, namespace)
 
     def invalid_signature(self, request: web.Request, detail: str) -> ProblemError:
-        """Return the refusal of a request with a bad signature, or of one too many from an address."""
+        """Return the refusal of a request with a bad signature, or of one beyond the limit of its address."""
         if self._callers is not None:
             return self._callers.invalid_signature(request, detail)
         return ProblemError(Problem.UNAUTHENTICATED, detail)

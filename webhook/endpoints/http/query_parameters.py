@@ -1,6 +1,6 @@
 """Query parameters: names, times, numbers, and pagination with ``limit``, ``continue`` and names.
 
-An error in one is reported with its name.
+An error in a parameter is reported with the name of the parameter.
 
 A page continues after the last name of the previous one, even if objects were created or deleted in between: members
 report all the time, and a token for one state of the hub would expire before the next page is requested.
@@ -107,7 +107,8 @@ def page_of(request: web.Request, names: Sequence[str], by: str | None = None, o
         others: Further parameters, which the caller of this function reads.
 
     Raises:
-        ProblemError: A parameter is unknown, given twice or malformed, or names are too many or given with another.
+        ProblemError: A parameter is unknown, given twice or malformed, there are too many names, or they are given
+            together with ``limit`` or ``continue``.
     """
     query = request.query
     parameters = (by, "limit", _CONTINUE, *others)
@@ -122,7 +123,7 @@ def page_of(request: web.Request, names: Sequence[str], by: str | None = None, o
 
 def _selected_names(wanted_names: Sequence[str], names: Sequence[str], by: str, *, alone: bool) -> Sequence[str]:
     if not alone:
-        refuse(by, "must not be set when names are given")
+        refuse(by, "must not be set when limit or continue is set")
     if len(wanted_names) > MOST_NAMES:
         refuse(by, f"{len(wanted_names)} items: must have at most {MOST_NAMES}", "too-many")
     return sorted(set(wanted_names) & set(names))

@@ -135,7 +135,7 @@ class PlacementModel(RequestModel):
     """Either a placement by name, or a policy that need not be on the hub."""
 
     ref: RefModel | None = None
-    """A placement on the hub. Its current clusters count."""
+    """A placement on the hub, evaluated with its current clusters."""
     inline: PlacementPolicy | None = None
     """A policy, evaluated as if it had placed nothing yet."""
 

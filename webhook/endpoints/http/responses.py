@@ -63,8 +63,8 @@ def tagged(request: web.Request, document: Mapping[str, object], revision: str =
     Args:
         request: The request.
         document: The response. It should have times instead of ages, which would change its tag every second.
-        revision: State that a question was judged by, the prefix of the tag. If empty, the tag depends on *document*
-            alone.
+        revision: Revision of the state that the response is based on, a prefix of the tag. If empty, the tag depends on
+            *document* alone.
     """
     body = encode(document, sort=True)
     digest = hashlib.sha256(body).hexdigest()[:16]
@@ -142,7 +142,7 @@ _REASONS: Final[Mapping[Problem, str]] = {
 
 
 def status_response(request: web.Request, error: ProblemError, resource: AggregatedResource) -> web.Response:
-    """Write *error* as a ``Status`` of Kubernetes, with the members `errors` of problem details for our own clients."""
+    """Write *error* as a ``Status`` of Kubernetes, with the member `errors` of problem details for our own clients."""
     problem = error.problem
     details: dict[str, object] = {"group": resource.group, "kind": resource.name}
     headers = {

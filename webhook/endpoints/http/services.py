@@ -56,7 +56,7 @@ class Answers:
         history: Keeps the last decisions on every placement.
         runs: Answers ``/v1/runs``.
         planner: Answers ``/v1/plan``.
-        admission: Returns the other inputs of admission rules besides the object. Called once per request.
+        admission: Returns the inputs of admission rules other than the object. Called once per request.
         rights: Reviews the objects that the authors of placements may place.
         properties: Keeps reports of members.
         trees: Builds the trees of placements.

@@ -61,19 +61,19 @@ class ChangesModel(RequestModel):
 
 
 class RenderModel(ChangesModel):
-    """Changes to the hub, all made together. Without any change, the answer has the pending ones."""
+    """Changes to the hub, all made together. Without any change, the answer has the pending changes."""
 
     clusters: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] | None = None
     """Limit the answer to these member clusters. Absent: all."""
     unchanged: bool = False
-    """Whether to list objects that would not change as well."""
+    """Whether to also list objects that would not change."""
     run: RunRefModel | None = None
     """Staged update run on the hub. The answer then has only its placement, with the resource snapshot and the
     overrides that the run rolls out, instead of the latest ones. Absent: no run."""
 
 
 class PlanModel(ChangesModel):
-    """Changes to the hub, all made together. Without any change, the plan is the expected course of the hub."""
+    """Changes to the hub, all made together. Without any change, the plan shows how the hub will proceed."""
 
     lost: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
     """Member clusters that would be lost."""

@@ -40,7 +40,7 @@ class Score(TypedDict):
     total: int
     """Sum of both, for display only: the order does not follow from it."""
     normalized: Annotated[int, Shape({"type": "integer", "minimum": 0, "maximum": 100})]
-    """`affinity`, stretched to 0 to 100 over all eligible candidates, not only those of this page."""
+    """`affinity`, scaled to 0 to 100 over all eligible candidates, not only those of this page."""
 
 
 class Rejection(TypedDict):
@@ -62,7 +62,7 @@ class RankedCluster(TypedDict):
     cluster: str
     eligible: Literal[True]
     selected: bool
-    """Whether it would be picked now. For a placement on the hub, its current clusters already count."""
+    """Whether it would be picked now. The current clusters of a placement on the hub count as picked."""
     rank: Annotated[int, Shape({"type": "integer", "minimum": 1})]
     """Rank among all eligible candidates, from 1, as in a first run that ignores existing placements."""
     score: Score

@@ -37,7 +37,7 @@ PATH: Final = "/v1/actions"
 MOST_DIGESTS: Final = 50
 MOST_FACTS: Final = 100
 API_SERVER_AUDIENCE: Final = "https://kubernetes.default.svc"
-"""Audience of an API server in the advice, its default in most distributions."""
+"""Audience of the API server in the advice: the default of most distributions."""
 
 _KINDS: Final = {kind.kind: kind for kinds in KINDS_OF.values() for kind in kinds}
 _REASONED: Final = frozenset({ActionName.APPROVE, ActionName.REJECT})
@@ -62,7 +62,7 @@ class ActionModel(RequestModel):
 
     action: Annotated[ActionName, Field(strict=False)]
     target: TargetModel
-    """The object: a run or a gate, a placement for `undo` of its run and `confirm`, a member cluster for `cordon`."""
+    """The object: a run or a gate, a placement for `confirm`, a member cluster for `cordon` and `uncordon`."""
     stage: Annotated[str, Field(max_length=63)] = ""
     """Stage of the approval to answer. Empty: the waiting stage. Only for approvals of staged update runs."""
     digests: Annotated[tuple[Annotated[str, Field(pattern="^[0-9a-f]{20}$")], ...], Field(max_length=MOST_DIGESTS)] = ()
@@ -196,12 +196,12 @@ def _refusal(error: HubRefusalError, request: web.Request, audience: str) -> Pro
                 advice = f"It must also have the audience of the API server: {_create_token(audience)}"
             return ProblemError(Problem.FORBIDDEN, f"{detail}. {advice}")
         case 403:
-            return ProblemError(Problem.FORBIDDEN, f"the API server of the hub refuses it: {error.message}")
+            return ProblemError(Problem.FORBIDDEN, f"the API server of the hub refuses the request: {error.message}")
         case 404:
             return ProblemError(Problem.NOT_FOUND, error.message)
         case code if code == 429 or code >= 500:
             return ProblemError(Problem.NOT_READY, f"the request to the hub failed: {error.message}", retry_after=1)
-    return ProblemError(Problem.CONFLICT, f"the API server of the hub refuses it: {error.message}")
+    return ProblemError(Problem.CONFLICT, f"the API server of the hub refuses the request: {error.message}")
 
 
 def _create_token(audience: str) -> str:

@@ -4,7 +4,7 @@
 file, server and page cannot differ, and the server does not load the generator.
 
 It is the largest response without authentication. So it is compressed once, and each address has a rate limit for the
-whole document. Responses that it is unchanged (304) have no limit.
+whole document. Responses that report an unchanged document (304) have no limit.
 
 Source: docs/specifications/serving.md 3.1.
 """

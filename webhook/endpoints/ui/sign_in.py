@@ -23,7 +23,7 @@ from webhook.sign_in.trouble import SignInError, SignInFailure
 
 DONE: Final = "done"
 MAX_CONCURRENT_SIGN_INS: Final = 20
-"""Maximum number of concurrent returns from the provider: each triggers a request to the provider."""
+"""Maximum number of concurrent redirects from the provider: each triggers a request to the provider."""
 _NO_STORE: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
     slots = asyncio.Semaphore(MAX_CONCURRENT_SIGN_INS)
 
     def failed(error: SignInError) -> web.Response:
-        # Unauthenticated clients can trigger this log message. It is throttled to the rate of returns from one address.
+        # Unauthenticated clients can trigger this log message, so it is throttled for each kind of failure.
         if not log_buckets.take(error.trouble, asyncio.get_running_loop().time()):
             _log.warning("not signed in", extra={"trouble": str(error.trouble), "reason": str(error)})
         return _to_page(error.trouble)

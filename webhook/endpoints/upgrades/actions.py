@@ -39,7 +39,7 @@ class RetryModel(RequestModel):
     """Name of the new run. Optional."""
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME_PATTERN)] | None = None
-    """Absent: the name of the other run with `-retry`."""
+    """Absent: the name of the retried run with the suffix `-retry`."""
 
 
 class GateAnswerModel(RequestModel):
@@ -50,7 +50,7 @@ class GateAnswerModel(RequestModel):
 
 
 class RetryAnswer(TypedDict):
-    """A ClusterUpgradeRun that is not on the hub."""
+    """The new ClusterUpgradeRun. It is not created on the hub."""
 
     object: WholeObject
 
@@ -118,7 +118,7 @@ async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
     except NotAllowedError as error:
         raise ProblemError(Problem.FORBIDDEN, str(error)) from error
     except ForbiddenError as error:  # the caller is authorized, the account of the server is not
-        raise ProblemError(Problem.FORBIDDEN, f"the hub refuses it: {error}. {UPGRADE_ORDERS.advice}") from error
+        raise ProblemError(Problem.FORBIDDEN, f"the hub refuses the change: {error}. {UPGRADE_ORDERS.advice}") from error
     except UpgradeOrderRefusedError as error:
         raise ProblemError(Problem.CONFLICT, str(error)) from error
     except ConflictError as error:

@@ -61,7 +61,7 @@ class UpgradePlanModel(RequestModel):
     """An upgrade run to plan, and objects that replace those on the hub."""
 
     run: Annotated[Name | Document, Field(union_mode="left_to_right")]
-    """The name of a ClusterUpgradeRun, or one that need not be on the hub. Its `status` is ignored."""
+    """The name of a ClusterUpgradeRun on the hub, or a ClusterUpgradeRun, whose `status` is ignored."""
     strategy: Document | None = None
     """The ClusterUpgradeStrategy that the run refers to. Only for a run that has not started."""
     windows: Annotated[tuple[Document, ...], Field(max_length=MOST_DEFINITIONS)] | None = None
