@@ -198,7 +198,7 @@ def test_another_client_that_holds_the_lease_is_named_and_a_new_replica_leads_wi
     seize(hub, a)
     wait_until(lambda: not a.ready(), "it is ready without a leader")
     assert "[-]leader failed: no replica has led" in a.checks()
-    assert "foreign holds it for 86400 s without a renewal" in a.checks()
+    assert "foreign holds the Lease for 86400 s without a renewal" in a.checks()
     assert a.live()
     b = start_loop("loop-b")  # ready for a minute, or a rolling update would wait for what it brings
     b.stop()

@@ -252,7 +252,7 @@ class HubMemberGate:
         )
 
     def _unless_closed(self, answer: MemberAnswer, ref: PlacementRef, cluster: str) -> MemberAnswer:
-        """Return *answer*. If it allows the change, now or later, but the member's windows are closed, report that instead.
+        """Return *answer*, unless it allows the change, now or later, but the member's windows are closed: then that.
 
         A staged update that is already changing the placement there continues.
         """
@@ -266,7 +266,7 @@ class HubMemberGate:
     def _unless_held(
         self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, reservation: Hold | None = None
     ) -> MemberAnswer:
-        """Return *answer*. If it allows the change, now or later, but another disruption holds the member, report that."""
+        """Return *answer*, unless it allows the change, now or later, but the member is held: then report the hold."""
         if not _may_wait(answer):
             return answer
         hold = waits_for(kind, self.holds.of(cluster)) or reservation

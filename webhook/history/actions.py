@@ -1,7 +1,8 @@
 """Actions of users: accepted writes that decide something, as history entries.
 
-Objects do not have the author of a write. Only its admission review does, so the server that accepts the write records
-it. Each function compares two versions of an object, and does no more for the writes that are not actions.
+Objects do not record the author of a write. Only the admission review names the author, so the server that accepts the
+write records the action. Each function compares two versions of an object, and does no more for writes that are not
+actions.
 
 Source: docs/specifications/upgrade-runs.md 9 and 10.2; docs/specifications/staged-updates.md 6.2;
 docs/specifications/removal.md 10; docs/specifications/rollout.md 21.2.
@@ -69,7 +70,7 @@ class ActionReason(StrEnum):
 
 
 class UserAction(NamedTuple):
-    """An action of a user, and the object that it concerns: for an approval, the run."""
+    """An action of a user, and the object of the history entry. For an approval, that is the run."""
 
     about: InvolvedObject
     reason: ActionReason
@@ -100,7 +101,7 @@ class AcceptedWrite:
             yield from actions(self.document, self.old)
 
     def id_of(self, action: UserAction, by: str) -> str:
-        """Return the id of an action, equal each time the write is reviewed. Empty: it must get a unique one.
+        """Return the id of an action, the same in every review of one write. Empty: the entry needs a unique id.
 
         After a conflict with a write of a controller, the API server repeats a patch and its review, perhaps by another
         replica: the object then has another resource version, but the same generation. Ids of one object sort by age.
@@ -118,7 +119,7 @@ _Actions = Callable[[JsonObject | None, JsonObject | None], Iterator[UserAction]
 
 
 def _of_deletion(reason: ActionReason, old: JsonObject | None) -> Iterator[UserAction]:
-    if old is not None and not is_deleting(old):  # repeated, a deletion decides nothing
+    if old is not None and not is_deleting(old):  # a repeated deletion decides nothing
         yield UserAction(_object(old), reason, "deleted")
 
 
@@ -284,7 +285,7 @@ def _token(run: JsonObject) -> str:
 
 
 def _subject(run: JsonObject) -> str:
-    """Return what a run rolls out: a placement by a strategy, or a version of Kubernetes."""
+    """Return the subject of a run as text: a placement and a strategy, or the type and version of an upgrade."""
     placement, strategy = text_at(run, "spec", "placementName"), text_at(run, "spec", "stagedRolloutStrategyName")
     if placement:
         return f"placement {placement}, strategy {strategy}"

@@ -68,7 +68,7 @@ class HistoryEntry(TypedDict):
     count: NotRequired[int]
     """Number of occurrences. Omitted if 1."""
     lastTime: NotRequired[Instant]
-    """Time of the last occurrence. Omitted if ``count`` is."""
+    """Time of the last occurrence. Omitted if `count` is omitted."""
 
 
 class InvolvedObject(NamedTuple):

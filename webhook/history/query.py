@@ -17,7 +17,7 @@ MOST_ITEMS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Filter on entries. An empty or unset field matches every entry.
+    """Filter on entries. An empty or unset field matches every entry, except for *in_namespaces* and *cluster_scoped*.
 
     Args:
         types: Categories of entries.
@@ -33,8 +33,8 @@ class Query:
         after: Sort key of the last entry on the previous page. Only older entries match.
         limit: Maximum number of entries. The latest ones are returned.
         hidden: Kinds whose objects are excluded.
-        in_namespaces: Kinds whose namespaced objects match. None: unlimited.
-        cluster_scoped: Kinds whose cluster-scoped objects match. None: unlimited.
+        in_namespaces: Kinds whose namespaced objects match. Empty: none match. None: unlimited.
+        cluster_scoped: Kinds whose cluster-scoped objects match. Empty: none match. None: unlimited.
         excluded: Excluded pairs of kind and category.
     """
 

@@ -2,8 +2,9 @@
 
 Each holds the entries of one process and one period, as lines of JSON. The record is in ConfigMaps and not on a volume,
 so that every replica, the page and a user with only a kubeconfig can read it. It outlives pods and nodes, needs no
-storage class, and is backed up with the hub. Writes are cheap: a process writes only its own ConfigMap, at most once
-per interval, and only if it has new entries. The embedded store keeps the same objects in its file.
+storage class, and is backed up with the hub. The embedded store keeps the same objects in its file.
+
+Writes are cheap: a process writes only its own ConfigMap, at most once per interval, and only if it has new entries.
 
 Retention is bounded by age and by size. Whole ConfigMaps are deleted, oldest first.
 """
@@ -32,7 +33,7 @@ SOURCE: Final = "source"
 CHUNK_BYTES: Final = 64 * 1024
 """Largest size of the entries of one ConfigMap.
 
-Each write and its response carry all of them, and the response enlarges the TLS buffer of the connection.
+Each write and its response carry all entries of a ConfigMap. The response enlarges the TLS buffer of the connection.
 """
 MOST_CHUNKS: Final = 2000
 """Maximum number of ConfigMaps per kind of process, however small, because each short-lived process leaves one.

@@ -94,7 +94,7 @@ class HistoryWriter:
         self._waiting: dict[tuple[object, ...], RecordEntry] = {}
         self._of_user: Counter[str] = Counter()
         self._repetitions: dict[tuple[object, ...], _Repetition] = {}
-        """Repetitions by the arguments of `note` that made the buffered entry."""
+        """Repetitions of buffered entries, by the arguments of `note` that created the entry."""
         self._dropped = 0
         self._chunk: JsonObject | None = None
         self._stretch = now(), now()
@@ -115,7 +115,8 @@ class HistoryWriter:
         """Buffer an entry, timestamped now.
 
         A repetition with equal arguments is only counted, because admission waits for this call. `_settle` adds it to
-        its entry. With *once*, the id of the entry, a repetition is ignored. Readers ignore those of other processes.
+        its entry. With *once*, the id of the entry, a repetition is ignored. Readers ignore repetitions of other
+        processes.
         """
         now, words = self._now(), (kind, about, reason, message, by)
         if once:
@@ -207,7 +208,7 @@ class HistoryWriter:
         """Write the buffered entries, then enforce retention if it is due.
 
         Raises:
-            StoreError: The hub rejects the write, and all entries remain buffered, or it fails while retention is
+            StoreError: The hub rejected the write, so that all entries remain buffered, or retention could not be
                 enforced.
         """
         await self._write_entries()

@@ -1,7 +1,7 @@
 """Events on an API server (events.k8s.io/v1): the document, and the recorder that writes it in the background.
 
-Events of one object with the same reason within five minutes are deduplicated into one Event with a count. It keeps the
-note of the first one. The windows are aligned to the clock, so a successor process continues to count.
+Events of one object with the same reason within five minutes are deduplicated into one Event with a count. The
+Event keeps the note of the first one. The windows are aligned to the clock, so a successor process continues to count.
 
 Source: docs/specifications/rollout.md 17; docs/specifications/serving.md 6.3.
 """

@@ -189,7 +189,7 @@ class Store(Protocol):
         """Store the finalizers, labels and annotations of the object, at its required version.
 
         Everything else is kept as stored, regardless of *document*: the object as read may lack stored fields if a
-        definition has just got a new one. The finalizers are replaced by those of *document*. Labels and annotations
+        definition has just got a new field. The finalizers are replaced by those of *document*. Labels and annotations
         that *document* lacks are kept. Those that it sets to None are removed. The ``uid`` is ignored, because a
         version is unique to one object.
 
@@ -205,7 +205,7 @@ class Store(Protocol):
         ...
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "") -> None:
-        """Delete the object, or mark it if it has finalizers. Given preconditions must hold.
+        """Delete the object, or set its deletionTimestamp if it has finalizers. Given preconditions must hold.
 
         Dependents that name it in ``ownerReferences`` are deleted once they have no other owner left.
 

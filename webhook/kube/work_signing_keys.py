@@ -39,7 +39,7 @@ class WorkKeys:
         namespace: Namespace of the installation.
 
     Attributes:
-        current: The first key signs, all of them verify. The same tuple until a key changes.
+        current: The first key signs, and all of them verify. The same tuple until a key changes.
     """
 
     def __init__(self, store: Store, namespace: str) -> None:

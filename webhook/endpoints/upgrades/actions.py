@@ -118,7 +118,8 @@ async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
     except NotAllowedError as error:
         raise ProblemError(Problem.FORBIDDEN, str(error)) from error
     except ForbiddenError as error:  # the caller is authorized, the account of the server is not
-        raise ProblemError(Problem.FORBIDDEN, f"the hub refuses the change: {error}. {UPGRADE_ORDERS.advice}") from error
+        detail = f"the hub refuses the change: {error}. {UPGRADE_ORDERS.advice}"
+        raise ProblemError(Problem.FORBIDDEN, detail) from error
     except UpgradeOrderRefusedError as error:
         raise ProblemError(Problem.CONFLICT, str(error)) from error
     except ConflictError as error:

@@ -94,7 +94,7 @@ class Hub:
         """Writes that are in flight or wait for a slot, without statuses."""
         self._pending: dict[_Place, _Pending] = {}
         self._lines: tuple[dict[_Place, None], dict[_Place, None]] = ({}, {})
-        """Two queues of pending statuses without a writer: `_FIRST` kinds, and all other kinds."""
+        """Two queues of pending statuses that no writer has taken: those of `_FIRST` kinds, and all others."""
         self._choosing = asyncio.Lock()
         self._wake = asyncio.Event()
 

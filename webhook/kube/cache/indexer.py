@@ -25,7 +25,7 @@ Trim = Callable[[JsonObject], JsonObject]
 INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING, PARENT_OVERRIDE, UPGRADED_MEMBER)
 """Labels with an index."""
 TARGET_CLUSTER = "spec.targetCluster"
-"""Index of bindings by this field, as if it were such a label."""
+"""Index of bindings by this field, as if it were a label."""
 OVERRIDE_SNAPSHOTS = "spec.overrideSnapshots"
 """Index of bindings by the override snapshots that they name, as ``namespace/name``."""
 
@@ -117,7 +117,7 @@ class KindCache:
                 self.put(event.document)
 
     def put(self, document: JsonObject, *, even_if_older: bool = False, is_reduced: bool = False) -> None:
-        """Store an object in the cache, unless its cached state is as new or newer, or its tombstone is present.
+        """Store an object in the cache, unless its cached state is as new or newer, or it has a tombstone.
 
         Args:
             document: The object.

@@ -425,11 +425,11 @@ class Cache:
             log.warning("store responding again")
 
     async def _is_defined(self, kind: Kind) -> bool:
-        """Return whether the hub may define a kind that it does not serve, like a starting API server for a while.
+        """Return whether a kind that is not served may have a definition, as while an API server starts.
 
         Only a kind without a definition has no objects. For any other kind, NotFound means that the caller must wait.
-        The same holds if the definition cannot be read, or if not even definitions are served: the server that answers
-        is then not the API server.
+        The caller must also wait if the definition cannot be read, or if not even definitions are served: the server
+        that answers is then not the API server.
         """
         try:
             await self._store.get(CUSTOM_RESOURCE_DEFINITION, Key(f"{kind.plural}.{kind.group}"))

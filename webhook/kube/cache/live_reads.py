@@ -74,8 +74,8 @@ async def _look_again(cache: Cache, store: Store, kind: Kind, key: Key) -> None:
 async def is_deleted_with_definition(store: Store, kind: Kind) -> bool:
     """Return whether all objects of a kind are being deleted with their definition.
 
-    The API server marks the definition first, so the definition of an object that is marked for that reason is already
-    marked. A store without definitions (the embedded one) deletes none.
+    The API server sets the deletionTimestamp of the definition before those of the objects. False if the definition
+    does not exist, as for the built-in kinds of the embedded store.
 
     Raises:
         ForbiddenError: Reading definitions is denied.

@@ -56,7 +56,7 @@ class Interner:
 
     def __init__(self) -> None:
         self._parts: dict[tuple[object, ...], Any] = {}
-        """By the names, values and types in each part: 1, 1.0 and true are equal in Python, but distinct in JSON.
+        """Parts by their names, values and types: 1, 1.0 and true are equal in Python, but distinct in JSON.
 
         Nested parts are represented by their id. The enclosing part holds a reference to them, and equal ones are
         interned.

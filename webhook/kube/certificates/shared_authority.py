@@ -1,8 +1,10 @@
 """Serving certificates signed by authorities that all replicas of an installation share.
 
 Every replica runs the same steps. It reads the Secret, and makes the next generation if that is due or the Secret has
-no usable generation. It makes both webhook configurations trust the authorities in the Secret, and signs a leaf for
-itself. The Secret's resource version decides which replica was first, and the others adopt its result. All steps are
+no usable generation. It makes both webhook configurations and the APIService trust the authorities in the Secret, and
+signs a leaf for itself.
+
+The Secret's resource version decides which replica was first, and the others adopt its result. All steps are
 idempotent, so a replica that stops in between leaves nothing to clean up.
 
 Until the Secret has been read, the server uses leaves of a provisional authority that no client trusts: the server
@@ -193,9 +195,9 @@ class ManagedAuthority:
         return ""
 
     def bundles_in_sync(self) -> dict[str, bool]:
-        """Return whether each webhook configuration trusts the authorities in the Secret, by kind, as last read.
+        """Return by kind whether each configuration and APIService trusts the authorities in the Secret, as last read.
 
-        A missing configuration has no entry. Before the first read, every value is False.
+        A missing object has no entry. Before the first read, every value is False.
         """
         if self._lineage is None or self._registered is None:
             return {kind.kind: False for kind in self._bundles.kinds}
@@ -339,7 +341,7 @@ class ManagedAuthority:
         return lineage.without_expired(now)
 
     async def _announce(self, lineage: Lineage, configurations: dict[str, Registered]) -> None:
-        """Make both configurations trust the authorities in the Secret. Raises `StoreError`."""
+        """Make all *configurations* trust the authorities in the Secret. Raises `StoreError`."""
         pem = pem_of(lineage.trusted())
         for kind, configuration in configurations.items():
             if not configuration.is_in_sync(pem):

@@ -24,7 +24,7 @@ CONNECT_SECONDS: Final = 5.0
 MAX_CONCURRENT_REQUESTS: Final = 16
 """Maximum number of concurrent requests. A hub may have a hundred groups to query."""
 _MOST_KEPT: Final = 2 * MAX_CONCURRENT_REQUESTS
-"""Size of the connection pool, streams included. The library warns the user of one more."""
+"""Size of the connection pool, streams included. The library warns the user about each connection beyond that."""
 LARGEST_PART: Final = 64 * 1024
 """Bytes of one chunk of a stream."""
 
@@ -129,7 +129,7 @@ class HubHttp:
             try:
                 response = self._begin(method, path, content, query, headers, timeout)
             except (HTTPError, OSError) as error:
-                # The server has closed the connection without a response, such as a kept one at this very moment.
+                # The server has closed the connection without a response, for example an idle one before its reuse.
                 if method != "GET" or not isinstance(_cause(error), (ssl.SSLEOFError, ConnectionResetError)):
                     raise
                 response = self._begin(method, path, content, query, headers, timeout)

@@ -1,7 +1,7 @@
 """Discovery of the kinds that an API server serves.
 
-Reads the aggregated discovery documents with two requests. A kind in our own table keeps its entry there, extended by
-the server's further versions, so that every caller gets an equal `Kind`.
+Reads the aggregated discovery documents with two requests. A kind in our own table keeps its entry there, with the
+versions that the server serves, so that every caller gets an equal `Kind`.
 
 The API server marks a group stale if the group's own (aggregated) server does not respond. Its kinds may be missing, so
 those known before are kept.

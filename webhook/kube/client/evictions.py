@@ -101,7 +101,7 @@ class ServerNodeWork:
         """Return the objects of a field selector. Only a complete list proves that there are no objects.
 
         Raises:
-            UnavailableError: The response is not a list, as that of a proxy.
+            UnavailableError: The response is not a list, for example that of a proxy.
         """
         response = await self._server.request("GET", path, query={"fieldSelector": selector})
         if not text_at(response, "kind").endswith("List"):  # for example a response of a proxy

@@ -146,7 +146,7 @@ class HubStore:
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        if kind.group in _CUSTOM_GROUPS:  # the server accepts only the status of a custom object
+        if kind.group in _CUSTOM_GROUPS:  # the status is enough for a custom object
             stored = document["metadata"]
             metadata = {name: stored[name] for name in _IDENTITY if name in stored}
             desired = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}

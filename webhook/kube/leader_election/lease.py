@@ -63,6 +63,6 @@ def excess_of(record: JsonObject) -> str:
     if (seconds := duration_of(record, 0)) <= LONGEST_LEASE:
         return ""
     return (
-        f"{holder_of(record)} holds it for {seconds:.0f} s without a renewal, but no replica sets or waits for more "
-        f"than {LONGEST_LEASE:.0f} s"
+        f"{holder_of(record)} holds the Lease for {seconds:.0f} s without a renewal, but no replica sets or waits for "
+        f"more than {LONGEST_LEASE:.0f} s"
     )

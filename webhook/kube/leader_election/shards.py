@@ -8,9 +8,9 @@ An annotation has an entry for each replica: a beat, which the replica increment
 replica acquires a shard by adding it to its entry, over a version without this shard in any entry. It releases a shard
 by removing it from its entry, after its work has stopped.
 
-The terms of its shards end like a leader's: counted from before its last renewal was sent, and some seconds before the
-other replicas consider it dead. They do so when its beat has not changed for the duration of the Lease, by their own
-clocks. `webhook.kube.leader_election.term` describes the rules for terms.
+The terms of a replica's shards end like a leader's: counted from before its last renewal was sent, and some seconds
+before the other replicas consider the replica dead. They do so when its beat has not changed for the duration of the
+Lease, by their own clocks. `webhook.kube.leader_election.term` describes the rules for terms.
 
 A user may delete the Lease or overwrite its entries by mistake. A replica that does not find its entry, or finds
 entries without their digest, stops its work. It acquires no shard until all work that others may still run has ended.
@@ -188,7 +188,7 @@ class Shards(LeaseClient):
             return
 
     async def _renew(self, tasks: asyncio.TaskGroup, body: Body) -> str:
-        """Write our entry, and return what prevents that, empty on success."""
+        """Write our entry. Return the reason if it must not be written now, otherwise an empty string."""
         record = await self._get()
         if trouble := self._clashes(record):
             return trouble
@@ -333,7 +333,7 @@ class Shards(LeaseClient):
 
         The last replica frees the Lease.
         """
-        self._enrolled = 0  # removed on purpose: the next run must not distrust the Lease for it
+        self._enrolled = 0  # removed on purpose: the next run must not distrust the Lease because of it
         for _ in range(ATTEMPTS):
             try:
                 record = await self._get()

@@ -119,7 +119,7 @@ class MaintenanceWindows:
         return entry[1]
 
     def _take(self, change: ObjectDelta) -> None:
-        """Record a window that was added or deleted, or whose spec has changed, and notify of its members."""
+        """Record a window that was added, deleted or has a changed spec, and notify subscribers of its members."""
         if not change.touches(spec_of):
             return
         name = name_of(change.document)
@@ -143,7 +143,7 @@ class MaintenanceWindows:
                 yield name_of(member)
 
     def _take_member(self, change: ObjectDelta) -> None:
-        """Forget a deleted member. Notify of one that names other windows, or whose new labels windows may select."""
+        """Forget a deleted member. Notify subscribers of a member with other windows, or with labels that windows select."""
         name = name_of(change.document)
         if change.new is None:
             self._of.pop(name, None)

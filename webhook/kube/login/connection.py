@@ -28,7 +28,7 @@ class Login:
         trust: TLS settings, including a client certificate. True: the system's authorities. False: no verification.
         credentials: Returns the authentication headers.
         proxy: URL of the proxy.
-        server_name: Name in its certificate. None means the host of the address.
+        server_name: Name in the server's certificate. None means the host of the address.
     """
 
     address: str
@@ -64,7 +64,7 @@ class ApiServerEndpoint:
     Args:
         server: URL, optionally with a path.
         authorities: Authorities in PEM, empty for those of the system.
-        server_name: Name in its certificate, empty for the host of the URL.
+        server_name: Name in the server's certificate, empty for the host of the URL.
         proxy: URL of the proxy, empty for that of the client's environment, if any.
     """
 

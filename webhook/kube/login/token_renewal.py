@@ -1,6 +1,6 @@
 """Renewal of tokens while the process runs: token files and credential plugins.
 
-The library reads the ``tokenFile`` of a kubeconfig and runs an ``exec`` plugin only once, and loses the hub when that
+The library reads the ``tokenFile`` of a kubeconfig and runs an ``exec`` plugin only once, and loses access when that
 token expires. It re-reads only a pod's own token. Here, a changed token file is read again, and a plugin is run again
 when its token is about to expire.
 """

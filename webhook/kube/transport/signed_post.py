@@ -54,7 +54,7 @@ class Receiver:
     Args:
         url: Address.
         secret_file: File with secrets. Posts are signed with the first one.
-        ca: File with the authorities of its certificate. None means those of the system.
+        ca: File with the authorities that sign its certificate. None means those of the system.
         setting: Prefix of its settings, for messages: ``HANDOFF`` for ``HANDOFF_SECRET_FILE``.
     """
 

@@ -138,7 +138,7 @@ class CaBundles:
         await self._patch(kind, configuration, names, {"failurePolicy": "Fail"})
 
     async def _patch(self, kind: str, configuration: Registered, names: Iterable[str], change: JsonObject) -> None:
-        # The version prevents that an entry that `helm upgrade` has just removed is added again, empty.
+        # Without the version, an entry that `helm upgrade` has just removed would be added again, empty.
         version = text_at(configuration.document, "metadata", "resourceVersion")
         patch = {
             "metadata": {"resourceVersion": version},

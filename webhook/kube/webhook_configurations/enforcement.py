@@ -1,11 +1,11 @@
-"""Whether our webhook configurations still make the API server call us, and refuse writes without an answer.
+"""Whether our webhook configurations still make the API server call us, and refuse writes if no webhook responds.
 
 A client may delete a configuration, or set ``failurePolicy: Ignore`` where the hooks fail closed. No request fails
 then, but invalid objects are admitted. Replicas watch the configurations anyway
-(`webhook.kube.webhook_configurations.called_paths`), and report it.
+(`webhook.kube.webhook_configurations.called_paths`), and report both cases.
 
 A replica that starts after the deletion has never seen the missing configuration. Therefore a setting declares that
-configurations are expected. Otherwise, only a configuration that was seen before is missed.
+configurations are expected. Otherwise, only a configuration that was seen before is reported as missing.
 
 Source: docs/specifications/serving.md 1.3.
 """
@@ -58,7 +58,7 @@ class EnforcementMonitor:
         self._started = clock()
         self._expected = {kind.kind for kind in CONFIGURATIONS} if expected else set[str]()
         self._configurations: set[str] = set()
-        self._problems: dict[str, Event | None] = {}  # by kind of the expected ones. None: unset
+        self._problems: dict[str, Event | None] = {}  # by kind. None: the configuration enforces
 
     async def note(self, configurations: Mapping[str, Registered]) -> None:
         """Compare the configurations with the expected state, record changes, and repair them if enabled.

@@ -1,10 +1,11 @@
 """Differences between an object on the member and its manifest.
 
-Partial comparison applies the manifest as a dry run and compares the result with the live object, so that defaults and
-equivalent spellings of a value are equal on both sides. If the member rejects the result (an immutable field would
-change), the manifest itself is compared: *degraded mode*. Full comparison always compares the manifest itself, so every
-field that only the member has is a difference. Neither compares fields that belong to the cluster, or that the author
-leaves to it.
+- Partial comparison applies the manifest as a dry run and compares the result with the live object, so that defaults
+  and equivalent spellings of a value are equal on both sides. If the member rejects the result (an immutable field
+  would change), the manifest itself is compared: *degraded mode*.
+- Full comparison always compares the manifest itself, so every field that only the member has is a difference.
+
+Neither compares fields that belong to the cluster, or that the author leaves to the cluster.
 
 Source: docs/specifications/rollout.md 14.
 """

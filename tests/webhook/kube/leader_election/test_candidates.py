@@ -255,7 +255,7 @@ def test_a_client_that_rewrites_the_lease_each_second_stops_the_loop_and_is_name
             for each in (a, b):
                 assert not each.may_write
                 assert each.elector.leaderless_seconds >= 120 - 2 * LONGEST_RETRY
-                assert "foreign holds it for 86400 s without a renewal" in each.elector.trouble
+                assert "foreign holds the Lease for 86400 s without a renewal" in each.elector.trouble
             rewriting.cancel()
             await asyncio.sleep(LONGEST_LEASE + 2 * LONGEST_RETRY)
             assert writable([a, b])
