@@ -252,7 +252,7 @@ class HubMemberGate:
         )
 
     def _unless_closed(self, answer: MemberAnswer, ref: PlacementRef, cluster: str) -> MemberAnswer:
-        """Return *answer*, unless it allows the change, now or later, but the member's windows are closed: then that.
+        """Return *answer*, or the member's closed window if *answer* allows the change now or later.
 
         A staged update that is already changing the placement there continues.
         """

@@ -1,7 +1,7 @@
 """Reachability of an API server, for the liveness and readiness probes.
 
-A refused connection, a timeout or a 5xx is not a reason to restart: the process continues when the hub is back. If
-a certificate does not verify or credentials are refused, the login is first read again
+A refused connection, a timeout or a 5xx is not a reason to restart: the process continues when the hub is back. If a
+certificate does not verify or credentials are refused, the login is first read again
 (`webhook.kube.client.api_server`). If the refusals last for `PATIENCE_SECONDS`, only a restart may help.
 
 Source: docs/specifications/serving.md 6.4.

@@ -143,7 +143,10 @@ class MaintenanceWindows:
                 yield name_of(member)
 
     def _take_member(self, change: ObjectDelta) -> None:
-        """Forget a deleted member. Notify subscribers of a member with other windows, or with labels that windows select."""
+        """Forget a deleted member, and notify subscribers of a member whose windows may have changed.
+
+        Such a member names other windows, or has new labels while any window selects members by label.
+        """
         name = name_of(change.document)
         if change.new is None:
             self._of.pop(name, None)

@@ -83,7 +83,7 @@ class KubeconfigContext:
                 value = fields.get(field)
                 if value is not None and not isinstance(value, str):
                     excerpt = "" if field in _SECRET else f" {str(value)[:_SHOWN]!r}:"
-                    raise self.error(member, field, f"{excerpt} must be text; put it in quotes")
+                    raise self.error(member, field, f"{excerpt} must be text: put it in quotes")
         # Ignoring these would send requests with the rights of the impersonating user, which are usually broader.
         for impersonation in filter(self.user.get, _IMPERSONATION):
             reason = " must not be set: impersonation is not supported. Use credentials of the impersonated user"

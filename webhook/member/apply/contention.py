@@ -1,9 +1,10 @@
 """Contention: other writers that keep changing objects that the agent applies.
 
-The agent reverts such a change immediately. With the fifth consecutive change, the object is contested. The agent then
-reports the other writer, and writes only after the object has kept its content for ten seconds, or once in five
-minutes. A writer that never pauses therefore costs no writes, and one that stops is overwritten within seconds. A
-writer that only reacts to the agent always pauses, so the ten seconds double with each further reverted change.
+The agent reverts a change by another writer immediately. With the fifth consecutive change, the object is contested.
+The agent then reports the other writer, and writes only after the object has kept its content for ten seconds, or once
+in five minutes. A writer that never pauses therefore costs few writes, and one that stops is overwritten within
+seconds. A writer that only reacts to the agent always pauses, so the ten seconds double with each further reverted
+change, up to five minutes.
 
 The object is contested until the content that the agent has written has lasted for thirty seconds.
 
@@ -142,7 +143,7 @@ class Memory:
 
     Args:
         fingerprints: Fingerprints of applied objects.
-        rivals: Other writers of them.
+        rivals: Other writers of applied objects.
     """
 
     fingerprints: Fingerprints = field(default_factory=Fingerprints)

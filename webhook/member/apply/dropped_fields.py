@@ -1,11 +1,12 @@
 """Fields that an earlier manifest had and the present one lacks: an apply removes them from the member.
 
-The object keeps the manifest that was applied last in an annotation: a field is dropped if it is there and not in the
-present manifest. A manifest of more than 256 KiB does not fit there. Then our entry in ``managedFields`` replaces it.
+An annotation of the object stores the manifest that was applied last: a field is dropped if that manifest has it and
+the present one does not. A manifest of more than 256 KiB does not fit into the annotation. Our entry in
+``managedFields`` is then used instead.
 
 Example: Secret ``db`` has 300 KiB of certificates and ``data.password``. The hub drops the password and most of the
-certificates. The next manifest fits into the annotation, but the last one is not there. Without the entry the password
-would remain.
+certificates. The next manifest fits into the annotation, but the last one is not stored there. Without the entry in
+``managedFields``, the password would remain.
 
 A client can reset ``managedFields``. The API server then assigns every field to ``before-first-apply`` with the next
 server-side apply, and our fields cannot be distinguished from those of other managers. Such fields are kept and
@@ -123,7 +124,10 @@ def _unknown(
     fields: Mapping[str, Any] | None,
     known_fields: Sequence[Mapping[str, Any]],
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the paths that *fields* have, None for all, and that neither the manifest nor a known manager has."""
+    """Yield the paths in *live* that neither the manifest nor a known manager has.
+
+    Only paths in *fields* are considered. None: all.
+    """
     for name in sorted(live):
         key = f"f:{name}"
         if fields is not None and key not in fields:

@@ -1,6 +1,6 @@
 """Fields that an apply keeps as they are on the member: its finalizers, and those that belong to the cluster.
 
-An apply neither sets nor removes such a field. A whole object that is sent repeats the member's values. A server-side
+An apply neither sets nor removes such a field. A write of the whole object repeats the member's values. A server-side
 apply omits them, with three exceptions:
 
 - A field that would be removed by its omission is first removed from our entry in ``managedFields``. Example: we have
@@ -32,11 +32,11 @@ from webhook.member.objects.finalizers import own_finalizers
 
 
 def whole_object(manifest: JsonObject, live: JsonObject | None, *, outcome: JsonObject | None = None) -> JsonObject:
-    """Return a manifest as it is merged into *live*, or as an object is created from it while *live* is None.
+    """Return a manifest for a write of the whole object. If *live* exists, retained fields have its values.
 
     Args:
         manifest: The manifest.
-        live: The object on the member.
+        live: The object on the member. None: the manifest creates it.
         outcome: The object after the write, if it has other fields that belong to the member.
     """
     if live is None:
@@ -105,7 +105,7 @@ def _without(fields: Mapping[str, Any], manifest: Any, body: Any, path: Path) ->
     """Return a ``fieldsV1`` without the field at *path*, unless *body* has a value there.
 
     A value that the API server replaces as a whole is owned as a whole, so it is only dropped if nothing of it is sent.
-    A position in *path* is one in *manifest*: *body* may have fewer items.
+    A list position in *path* refers to *manifest*: *body* may have fewer items.
     """
     head, rest = path[0], path[1:]
     remaining = dict(fields)

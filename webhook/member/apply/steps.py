@@ -1,12 +1,13 @@
 """The apply of one manifest: find, take over, compare, write, compare again.
 
-Under ReportDiff the steps are find and compare. A comparison takes nothing over, because our owner reference
-would delete the object with its placement (rollout.md 14). It writes to an object at most once, to release one that an
-earlier release took over for comparison.
+Under ReportDiff the steps are find and compare. A comparison takes nothing over, because an object with our owner
+reference would be deleted with its placement (rollout.md 14). The only write of a comparison releases an object that an
+earlier version of the agent took over for comparison.
 
 Every step fails with its own reason. After a conflict with another writer, the steps are retried from the object's new
-state. They are also retried once after the member failed to answer. A refusal concerns only its manifest. Only a member
-that answers no request at all aborts the whole pass, because no object's state is known then.
+state. They are also retried once after the member failed to answer. A refusal affects only the manifest of the refused
+object. Only a hub that does not respond, or a member that answers no request at all, aborts the whole pass, because no
+object's state is known then.
 
 Source: docs/specifications/rollout.md 11.5.
 """
@@ -85,7 +86,7 @@ class Steps:
         hub: Store of the Works.
         member: Store of the objects.
         writer: Writes the objects.
-        rivals: Other clients that keep changing them.
+        rivals: Other clients that keep changing objects.
         jobs: The Jobs that must not run twice.
         now: Time of the pass.
     """
@@ -289,7 +290,7 @@ class Steps:
         return manifest_result(item, reason, _differing(comparison), live, diffs=comparison.details)
 
     async def _drift_before(self, item: Manifest, live: JsonObject) -> ManifestResult | None:
-        """Return the result of a manifest that is not reapplied because the object drifted, or None if it may be."""
+        """Return the result of a manifest that is not reapplied because its object drifted. None: apply it."""
         annotations = annotations_of(live)
         if self.strategy.when_to_apply != "IfNotDrifted" or annotations.get(SPEC_HASH) != manifest_hash(item.document):
             return None
@@ -338,7 +339,7 @@ def _differing(comparison: DriftComparison) -> str:
 
 
 def _not_repeated(item: Manifest, run: JobRun) -> ManifestResult:
-    """Return the result of a Job that does not exist and is not created, because it has run or may have."""
+    """Return the result of a Job that does not exist and is not created, because it has run or may have run."""
     again = (
         f"To run it again, set the annotation {RUN_AGAIN}={run.manifest} on the Job on the hub. If it is already set "
         "to this value, remove it first"

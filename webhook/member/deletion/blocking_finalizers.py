@@ -38,7 +38,7 @@ _MOST_NAMED: Final = 5
 
 
 async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, now: datetime) -> str:
-    """Record in the status of a Work what blocks the removal of its content, and return that text. Empty: nothing does.
+    """Record the obstacles to the removal of a Work's content in its status, and return them as text. Empty: none.
 
     Args:
         work: A Work that is being deleted. Its AppliedWork is being deleted too.
@@ -86,14 +86,14 @@ def left_over_obstacles(objects: Iterable[tuple[ManifestIdentity, Kind, JsonObje
 
 
 def with_obstacles(work: JsonObject, status: JsonObject, message: str, now: datetime) -> JsonObject:
-    """Return the new *status* of a Work with the condition Removed about its left-over objects. Empty: no obstacles."""
+    """Return the new *status* of a Work, with the condition Removed if *message* names obstacles of left-overs."""
     if not message:
         return status
     return {**status, "conditions": [*status["conditions"], *_removed(work, FINALIZERS_REMAIN, message, now)]}
 
 
 def new_obstacles(work: JsonObject, message: str) -> Iterator[Event]:
-    """Yield an Event about obstacles that the Work's status does not show yet. Empty: no obstacles."""
+    """Yield an Event about the obstacles in *message* that the Work's status does not show yet. Empty: none."""
     messages = [condition.get("message") for condition in conditions_of(work) if condition.get("type") == REMOVED]
     if message and message not in messages:
         yield Event(FINALIZERS_REMAIN, message, "Warning")

@@ -1,9 +1,9 @@
 """Check whether a CustomResourceDefinition has objects that did not come from Works and would be deleted with it.
 
-An object came from a Work if AppliedWorks of this member are its only owners, their Works are on the hub and not held,
-and it has no annotation to be kept. The hub can create such an object again. It cannot recreate objects of users and
-controllers of the member, those that an earlier Work left there, those of another hub, or those that are missing on a
-restored hub.
+An object came from a Work if AppliedWorks of this member are its only owners, their Works are on the hub and not held
+after a restore of the hub, and it has no annotation to be kept. The hub can create such an object again. It cannot
+recreate objects of users and controllers of the member, those that an earlier Work left on the member, those of another
+hub, or those that are missing on a restored hub.
 
 Example: a placement drops the definition of ``backups.example.com``. A user of the member has created the Backup
 ``nightly``, which no Work can recreate. The definition is released instead of deleted, and an Event names ``nightly``.
@@ -104,7 +104,8 @@ class Definitions:
     async def _owned(self) -> frozenset[str]:
         """Return the uids of our AppliedWorks whose Works exist or remove their objects, including that of this Work.
 
-        A Work that is older than the applied state may lack objects that its AppliedWork owns.
+        An AppliedWork is excluded if its Work is older than the applied state, and may therefore lack objects that the
+        AppliedWork owns.
 
         Raises:
             UnavailableError: The hub does not serve Works, or the member no AppliedWorks.

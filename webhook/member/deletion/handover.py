@@ -37,7 +37,7 @@ class SiblingWorks:
 
     Args:
         holders: Name of the Work that holds each object.
-        unsettled: Whether some are of another snapshot, so that their objects are not known yet.
+        unsettled: Whether some Works are of another snapshot, so that their next objects are not known yet.
     """
 
     holders: Mapping[ManifestIdentity, str] = field(default_factory=dict)

@@ -1,11 +1,12 @@
 """Orphaning: if a user deletes an AppliedWork, its objects are released first and adopted by the next AppliedWork.
 
-A member's garbage collector deletes objects that have lost their last owner, and a placed namespace is deleted with all
-of its content. Therefore, each of our AppliedWorks has a finalizer. If another client deletes one (by hand, or with its
-definition), the agent frees it first. It removes the AppliedWork from the owners of the objects, then removes the
-finalizer. If the Work still exists, the agent recreates the AppliedWork as owner of the same objects. In between, the
-objects have no owner, but a mark that names their future owner. The garbage collector ignores objects without owners,
-but deletes one whose only owner no longer exists.
+A member's garbage collector deletes objects whose last owner no longer exists, and a placed namespace is deleted with
+all of its content. Therefore, each of our AppliedWorks has a finalizer. If another client deletes an AppliedWork (by
+hand, or with its definition), the agent removes it from the owners of the objects, then removes the finalizer. If the
+Work still exists, the agent recreates the AppliedWork as owner of the same objects.
+
+In between, the objects have no owner, but a mark that names their future owner. The garbage collector ignores objects
+without owner references.
 
 Example: a user deletes the CustomResourceDefinition of AppliedWorks on a member. All AppliedWorks get a deletion
 timestamp, and their finalizers keep them until the agent has removed their references from all objects. Otherwise the
@@ -59,8 +60,8 @@ async def recreated(
     live_applied_work = error.found
     if not may_free(live_applied_work, us):
         raise error
-    # The Work's status first: the list in the AppliedWork is deleted with it, and without either the freed objects are
-    # lost.
+    # The Work's status first: the list in the AppliedWork is deleted with it. Without any list, the freed objects would
+    # be lost.
     work = await remember(work, live_applied_work, hub, now)
     await free(live_applied_work, recorded(work, live_applied_work, compared=True), member, us)
     metadata = work["metadata"]

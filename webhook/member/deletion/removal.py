@@ -57,8 +57,8 @@ class LeftOvers(NamedTuple):
     Args:
         remaining: Objects to retry in the next pass: the member refused, the Work is not signed, the object is left
             out, another Work may be about to hold it, or it is being deleted.
-        deleting: Whether some are being deleted.
-        obstacles: Obstacles to those deletions that have lasted for a minute, empty without obstacles.
+        deleting: Whether some objects are being deleted.
+        obstacles: Obstacles to deletions that have lasted for a minute. Empty: none.
     """
 
     remaining: list[ManifestIdentity]
@@ -334,7 +334,7 @@ class _Keeping:
         when it reads its objects, or its delete fails because its record has changed, and the next pass retries.
 
         A crash between two writes leaves both owners, and the next pass repeats them. If our reference were removed
-        first, a crash would leave an object without owner, which the successor must not adopt
+        first, a crash would leave an object without an owner, which the successor must not adopt
         (``whenToTakeOver: Never``).
         """
         about = live["metadata"]
@@ -452,7 +452,7 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
 async def _delete(kind: Kind, key: Key, live: JsonObject, member: MemberStore, *, is_collected: bool) -> None:
     metadata = live["metadata"]
     if is_definition(kind):
-        # Even if its AppliedWork is deleted, too: the garbage collector may take hours, and checks no objects.
+        # Even if its AppliedWork is deleted, too: the garbage collector may take hours, and does not check its objects.
         await member.delete(kind, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
     elif not is_collected and not is_deleting(live):
         # The uid: a recreated object of this name is not the one that was checked.
@@ -467,7 +467,7 @@ async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
     """
     try:
         # Both writes require the version that was checked. An object handed over since then has changed the record. It
-        # would be collected without a check whether it must be kept.
+        # would be collected without a check of whether it must be kept.
         if (freed := without_finalizer(owner, APPLIED_WORK_CLEANUP)) is not None:
             owner = await member.replace(APPLIED_WORK, freed)
         if not is_deleting(owner):
