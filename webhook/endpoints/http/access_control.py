@@ -277,7 +277,7 @@ class Callers:
         return session.user
 
     def _way(self, address: str, token: str, audience: str) -> "_Way":
-        """Return the key by which failures of this token are counted."""
+        """Return the key that counts failures of this token."""
         name = fingerprint(token)
         if name in self._good:
             return _Way(None, name, address)

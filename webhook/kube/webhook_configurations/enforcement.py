@@ -58,7 +58,7 @@ class EnforcementMonitor:
         self._started = clock()
         self._expected = {kind.kind for kind in CONFIGURATIONS} if expected else set[str]()
         self._configurations: set[str] = set()
-        self._problems: dict[str, Event | None] = {}  # by kind. None: the configuration enforces
+        self._problems: dict[str, Event | None] = {}  # by kind, None if the configuration enforces
 
     async def note(self, configurations: Mapping[str, Registered]) -> None:
         """Compare the configurations with the expected state, record changes, and repair them if enabled.

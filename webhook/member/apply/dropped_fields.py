@@ -126,7 +126,7 @@ def _unknown(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the paths in *live* that neither the manifest nor a known manager has.
 
-    Only paths in *fields* are considered. None: all.
+    Paths outside *fields* are not considered. If *fields* is None, all paths are.
     """
     for name in sorted(live):
         key = f"f:{name}"

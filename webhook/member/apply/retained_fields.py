@@ -36,7 +36,7 @@ def whole_object(manifest: JsonObject, live: JsonObject | None, *, outcome: Json
 
     Args:
         manifest: The manifest.
-        live: The object on the member. None: the manifest creates it.
+        live: The object on the member. None if it does not exist yet.
         outcome: The object after the write, if it has other fields that belong to the member.
     """
     if live is None:

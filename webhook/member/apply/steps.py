@@ -290,7 +290,7 @@ class Steps:
         return manifest_result(item, reason, _differing(comparison), live, diffs=comparison.details)
 
     async def _drift_before(self, item: Manifest, live: JsonObject) -> ManifestResult | None:
-        """Return the result of a manifest that is not reapplied because its object drifted. None: apply it."""
+        """Return the result of a manifest that is not reapplied because its object drifted, else None."""
         annotations = annotations_of(live)
         if self.strategy.when_to_apply != "IfNotDrifted" or annotations.get(SPEC_HASH) != manifest_hash(item.document):
             return None
