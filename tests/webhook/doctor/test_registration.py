@@ -134,7 +134,7 @@ def test_no_secret_is_printed():
     [
         pytest.param(True, SECRET, False, "", id="both"),
         pytest.param(True, "", False, "Run helm upgrade again", id="not-called-yet"),
-        pytest.param(False, SECRET, False, "that it does not have", id="not-held"),
+        pytest.param(False, SECRET, False, "that the server does not have", id="not-held"),
         pytest.param(False, "", False, "it has no secret path. Set webhook.secrets", id="neither"),
         pytest.param(False, "", True, "", id="neither-but-certificates"),
         pytest.param(False, SECRET, True, "", id="not-held-but-certificates"),
