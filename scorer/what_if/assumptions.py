@@ -60,13 +60,13 @@ def settled_placements(
 
 
 def with_assumed_rollouts(state: HubState, settled: Collection[ObjectKey]) -> tuple[HubState, Sequence[ObjectKey]]:
-    """Return a hub with the snapshots that it lacks, and the placements that they were assumed for.
+    """Return the hub with assumed snapshots of placements that have none, and these placements.
 
-    A placement without resource snapshots has rolled out its content to all bindings that name one.
+    The content of such a placement counts as rolled out to all of its bindings that name a snapshot.
 
     Args:
         state: The hub.
-        settled: Placements that have also been scheduled, unless the hub has a binding or a policy snapshot of them.
+        settled: Placements that also count as scheduled if the hub has neither bindings nor policy snapshots of them.
     """
     hub, assumed = unchanged(state), _Assumed()
     for placement in state.placements:
@@ -77,7 +77,7 @@ def with_assumed_rollouts(state: HubState, settled: Collection[ObjectKey]) -> tu
             _roll_out(placement, bindings, hub, assumed)
         elif identity_of(placement) in settled and not state.policy_snapshots_of(placement):
             _settle(placement, hub, assumed)
-    # The controller of overrides is about to make these: an edited override would otherwise get the same names.
+    # The override controller is about to create these snapshots. An edited override must not reuse their names.
     state = replace(state, override_snapshots=hub.state.override_snapshots)
     if not assumed.placements:
         return state, ()
@@ -93,7 +93,7 @@ def with_assumed_rollouts(state: HubState, settled: Collection[ObjectKey]) -> tu
 
 
 def _roll_out(placement: JsonObject, bindings: Iterable[JsonObject], hub: Changed, assumed: _Assumed) -> None:
-    """Assume the newest snapshot that a binding names, with the present content, on all bindings."""
+    """Assume that all bindings with content have the newest snapshot among them, with the present content."""
     with_content = [binding for binding in bindings if text_at(binding, "spec", "resourceSnapshotName")]
     names = [text_at(binding, "spec", "resourceSnapshotName") for binding in with_content]
     if not names:

@@ -33,7 +33,7 @@ def _same_fleet() -> PlannedFleet:
 
 @dataclass(frozen=True)
 class Changed:
-    """A hub after changes. The defaults stand for no changes.
+    """A hub after changes. The defaults mean no changes.
 
     Args:
         state: The hub.
@@ -42,8 +42,8 @@ class Changed:
         fleet: Differences of the fleet.
         content: The given and deleted objects that placements may select, None for deleted ones.
         overrides_known: Whether the hub's overrides are known. Otherwise those of the bindings count as up to date.
-        unsnapshotted: The snapshots that overrides lack, and cannot have. Their placements are not rolled out.
-        reselecting: Placements whose resource selectors change. Not every object that they select may be known.
+        unsnapshotted: Missing override snapshots that cannot be created. Placements that need them are not rolled out.
+        reselecting: Placements whose resource selectors change. Some of the objects that they select may be unknown.
     """
 
     state: HubState

@@ -100,7 +100,7 @@ def unchanged(state: HubState) -> Changed:
 
 
 def _refused(before: Iterable[JsonObject], after: Iterable[JsonObject]) -> frozenset[ObjectKey]:
-    """Return the overrides with the spec whose snapshot the API server has refused: it refuses it again."""
+    """Return the overrides whose spec is unchanged since the API server refused a snapshot with that spec."""
     specs = {identity_of(override): spec_of(override) for override in before if annotation(override, SNAPSHOT_REFUSED)}
     return frozenset(key for override in after if specs.get(key := identity_of(override)) == spec_of(override))
 
@@ -186,7 +186,7 @@ def _overlaid(
     deletions: set[ObjectKey],
     state: HubState,
 ) -> list[JsonObject]:
-    """Return *documents* with *overrides* in their place or at the end, without those in *deletions*.
+    """Return *documents*, with those in *overrides* replaced or appended and those in *deletions* removed.
 
     Bindings in *deletions* are kept with a deletion timestamp, because their finalizers keep them until the
     controllers are done.
@@ -204,7 +204,7 @@ def _overlaid(
 
 
 def _mark_deleted(document: JsonObject, state: HubState) -> JsonObject:
-    """Return the object with a deletion mark, as an API server sets it: the generation grows with it."""
+    """Return the object with a deletionTimestamp and a higher generation, as the API server sets them."""
     if is_deleting(document):
         return document
     mark = {"deletionTimestamp": format_time(state.now), "generation": generation_of(document) + 1}

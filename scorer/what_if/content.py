@@ -1,7 +1,7 @@
 """The objects that a placement rolls out after changes to a hub.
 
-The snapshots of the selection are planned as the controller does. Objects that are not known otherwise count as they
-are in the latest resource snapshot.
+The snapshots of the selection are planned as the controller does. The latest resource snapshot provides the objects
+that are not known otherwise.
 
 Source: docs/specifications/what-if.md 6; docs/specifications/rollout.md 2 and 3.
 """
@@ -33,8 +33,8 @@ class ContentToRollOut(NamedTuple):
         problem: Why the selection is invalid, so that the latest complete group is kept. Empty: it is valid.
         removals: The objects that leave the placement.
         waits: Overrides that the rollout waits for, because they cannot have snapshots, in words. Empty: none.
-        uncertain: The resource selectors change, but select the same of the known objects. Not every object that they
-            select may be known.
+        uncertain: The resource selectors change, but select the same of the known objects. Some of the objects that
+            they select may be unknown.
     """
 
     snapshots: Sequence[JsonObject]
@@ -89,7 +89,7 @@ def _waits(placement: JsonObject, group: SnapshotGroup | None, hub: Changed) -> 
 def select_content(
     placement: JsonObject, groups: Sequence[SnapshotGroup], hub: Changed
 ) -> Selection | InvalidSelection:
-    """Return the selection of a placement from the known objects of a hub: not every object may be known."""
+    """Return the selection of a placement from the known objects of a hub. It may lack objects that are unknown."""
     latest = latest_group(groups)
     inventory = hub.inventory if latest is None else _with_stored(latest, hub)
     terms: Sequence[Any] = spec_of(placement).get("resourceSelectors") or ()

@@ -1,4 +1,4 @@
-"""Namespaces that ClusterResourcePlacements put on members: the ResourcePlacements in them can go to these members.
+"""Namespaces that placements create on members, where ResourcePlacements in these namespaces can then be scheduled.
 
 The agent of a member reports its namespaces. Its next report has the namespaces that placements put on the member, and
 lacks those that they remove.
@@ -184,7 +184,7 @@ def _remaining(placement: JsonObject, hub: Changed, leaving: Mapping[str, set[st
 
 
 def _namespaces(homes: set[str], content: Mapping[ObjectKey, JsonObject | None]) -> Iterator[JsonObject]:
-    """Yield the known namespaces, and those of ResourcePlacements that are not known: they must exist."""
+    """Yield the namespaces *homes* of ResourcePlacements, except deleted ones. Unknown ones are assumed to exist."""
     for home in sorted(homes):
         namespace = content.get(ObjectKey(*NAMESPACE.group_kind, home), _UNKNOWN)
         if namespace is not None:
@@ -219,7 +219,7 @@ def _clusters(state: HubState, placement: JsonObject) -> Iterator[str]:
 
 
 def _with_namespaces(member: MemberCluster, additions: set[str], losses: set[str]) -> MemberCluster:
-    """Return a member after its next report. A namespace that no Work has made remains."""
+    """Return a member after its next report. A namespace that no Work created remains."""
     reported = member.status.namespaces or {}
     remaining = {name: work for name, work in reported.items() if name not in losses or not work}
     namespaces = {**dict.fromkeys(sorted(additions), ""), **remaining}

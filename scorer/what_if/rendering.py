@@ -103,8 +103,8 @@ def future_contents(hub: Changed, only: Collection[ObjectKey] | None = None) -> 
 def run_contents(state: HubState, run: JsonObject) -> Contents:
     """Return the content of the placement of a staged update run, once the run has updated all its clusters.
 
-    It has the resource snapshot and the overrides that the run has recorded for them. Other clusters keep their
-    content, and so do all of them before the run is initialized. Empty: the placement does not exist.
+    These clusters get the resource snapshot and the overrides that the run has recorded for them. Other clusters keep
+    their content. Before the run is initialized, all clusters keep theirs. Empty: the placement does not exist.
 
     Args:
         state: The hub.
@@ -120,10 +120,10 @@ def run_contents(state: HubState, run: JsonObject) -> Contents:
 
 
 def with_kept_objects(before: Contents, after: Contents, hub: Changed) -> Contents:
-    """Return the later content with the objects that no deletion removes from a cluster.
+    """Return *after* with the objects that deletions leave on clusters.
 
-    Those of a deleted placement remain with propagationPolicy Abandon, and if its Namespace is deleted. All objects
-    remain on a member that leaves the fleet.
+    The objects of a deleted placement remain if its propagationPolicy is Abandon, or if its Namespace is deleted. All
+    objects remain on a member that leaves the fleet.
 
     Args:
         before: The present content.

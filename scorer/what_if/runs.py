@@ -207,7 +207,7 @@ def run_removals(placement: JsonObject, hub: Changed) -> Iterator[ContentRemoval
         overrides = {cluster.name: cluster.wanted.overrides for cluster in upcoming}
         content = ClusterContent(documents, latest, overrides, desired)
         bindings = [cluster.binding for cluster in upcoming if cluster.binding]
-        # A rollback that a failure policy has ordered waits for no confirmation.
+        # A rollback that a failure policy has ordered does not wait for confirmation.
         siblings = (other for other in hub.state.runs if namespace_of(other) == namespace_of(run))
         is_exempt = is_ordered_by_policy(run, siblings)
         for removal in cluster_object_removals(placement, bindings, content, hub):

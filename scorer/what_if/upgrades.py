@@ -333,4 +333,4 @@ def _assumptions(run: ClusterUpgradeRun, step: UpgradeStep) -> Iterator[str]:
     if in_flight := sum(1 for _ in with_operation(run.status)):
         yield f"{format_count(in_flight, 'upgrade')} in progress {'is' if in_flight == 1 else 'are'} assumed to succeed"
     if any(True for _ in gates_of(step.status)):
-        yield "an approval is assumed to be given when its gate opens"
+        yield "an approval is assumed to be given when the run reaches its gate"

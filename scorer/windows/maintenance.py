@@ -203,9 +203,9 @@ def openings(
 
 
 def _closing(windows: Iterable[MaintenanceWindow], minute: int, next_stretches: NextOpenings) -> int:
-    """Return when the last window closes, following windows that open before the ones open at *minute* have closed.
+    """Return the first minute from *minute* on at which no window is open.
 
-    Returns *minute* itself if none is open. A search beyond the horizon ends at some minute after it.
+    Returns *minute* itself if none is open then. A search beyond the horizon ends at some minute after it.
     """
     end, last_end = minute, -1
     while end != last_end and not _is_far(minute, end):

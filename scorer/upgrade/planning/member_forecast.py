@@ -67,7 +67,7 @@ def _start_bound(
     group: GroupStatus,
     start: UpgradeStart,
 ) -> Bound:
-    """Return the constraint that determined the start of an upgrade, the one that ended at that instant."""
+    """Return the constraint that determined the start of an upgrade: the one that ended at that instant."""
     at, entry = start.at, start.entry
     if entry.next_window_open == at:
         return Bound.WINDOW

@@ -35,7 +35,7 @@ def plan_of(
         run: The run as stored.
         facts: State of the hub. `UpgradeRunFacts.durations` must have all of its members.
         placements: Placements on the members.
-        assumptions: Assumptions.
+        assumptions: Start time of the run, delay of approvals, factor for durations, and failing upgrades.
         pulse: Called repeatedly, about once per member. An exception that it raises aborts the plan.
     """
     run_forecast = forecast(run, facts, assumptions, pulse=pulse)
@@ -58,8 +58,8 @@ def plan_of(
 def exposure(run_forecast: UpgradeForecast) -> int:
     """Return the number of members that get the version before the first check.
 
-    Those are the upgrades that start before the first gate opens or the first wait starts. Without either, all upgrades
-    count.
+    Counts the upgrades that start before the run reaches its first gate or starts its first wait. A run without gates
+    and waits has no check, so all upgrades count.
     """
     stages = run_forecast.run.status.stages
     gates = (gate for _, gate in gates_of(run_forecast.run.status))

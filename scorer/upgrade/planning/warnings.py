@@ -59,7 +59,7 @@ def _not_started(run: ClusterUpgradeRun, run_forecast: UpgradeForecast) -> Itera
         case UpgradeState.STOPPED | UpgradeState.FAILED:
             yield f"the run is {run.status.state.value}: the times assume a restart now"
         case UpgradeState.STOPPING:
-            yield "the run is being stopped: it starts no more members until it is started again"
+            yield "the run is being stopped: no further upgrade starts until the run is started again"
     if run_forecast.eta is None and run_forecast.run.status.state not in (
         *OVER,
         UpgradeState.FAILED,
@@ -91,7 +91,7 @@ def _short_windows(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[s
 
 
 def _old_images(run: ClusterUpgradeRun, run_forecast: UpgradeForecast, facts: UpgradeRunFacts) -> Iterator[str]:
-    """Yield a warning about members whose new node image would be too old by then."""
+    """Yield a warning about members whose new node image would be too old when their upgrade starts."""
     images = ImageTargets(run.spec.upgrade, run_forecast.run.status.resolved.node_images, facts.catalog)
     old = []
     for name, start in sorted(run_forecast.beginnings.items()):
@@ -124,7 +124,9 @@ def _unguarded(
 def missed_windows(
     run_forecast: UpgradeForecast, facts: UpgradeRunFacts, pulse: Callable[[], None] = no_deadline
 ) -> Iterator[MissedWindow]:
-    """Yield the members that miss a window by less than four hours, the lead within which windows are preferred (7.1).
+    """Yield the members whose turn comes at most four hours after one of their windows has closed.
+
+    Four hours is also the time before an opening from which a member is preferred (upgrade-runs.md 7.1).
 
     Args:
         run_forecast: Forecast of the run.

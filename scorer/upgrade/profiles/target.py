@@ -58,7 +58,7 @@ class ProfileTarget:
         type: Parts of the cluster that change.
         kubernetes_version: Target version, empty to keep the present versions.
         selection: Rule for choosing node images.
-        images: Image per family, if images are the trigger. Another one triggers another run.
+        images: Image per family, if images are the trigger. A different image triggers another run.
     """
 
     type: UpgradeType
@@ -123,7 +123,7 @@ def _released_versions(catalog: ReleaseCatalog) -> Iterator[CatalogVersion]:
 
 
 def _common_security_patches(catalog: ReleaseCatalog) -> dict[str, str]:
-    """Return the newest security patch of each Linux family that is in all regions with the family, if any is."""
+    """Return, by Linux family, the newest security patch that all regions with the family have, if any."""
     patches: dict[str, set[str]] = {}
     for family, version in catalog.security_patches:
         patches.setdefault(family, set()).add(version)
@@ -174,7 +174,7 @@ def run_of(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool
     Args:
         profile: The profile.
         target: Target of the run.
-        start: Whether the run starts by itself.
+        start: Whether the run starts immediately. Otherwise it is only initialized.
     """
     spec = profile.spec
     upgrade: JsonObject = {"type": target.type.value, "nodeImage": {"selection": target.selection.value}}

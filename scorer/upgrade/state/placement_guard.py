@@ -40,7 +40,7 @@ class GuardedPlacement:
 _FEWEST_CLUSTERS = 2
 """Smallest placement that is guarded. A placement on one cluster loses it in any upgrade, so waiting would not help."""
 _QUARTER: Final = 4
-"""Divisor of the share of clusters that a placement without a budget may lose, the default of a rolling update."""
+"""A placement without a budget may lose one in this many of its clusters, as in a rolling update by default."""
 
 
 def endangered_placement(
@@ -100,8 +100,8 @@ def allowed_in_upgrade(total: int, desired: int, budget: Mapping[str, Any] | Non
         total: Number of clusters that it is bound to.
         desired: Base of percentages in its budget: the number of clusters that it requests, or of all its clusters for
             PickAll.
-        budget: ClusterResourcePlacementDisruptionBudget of the placement. None: unset, a quarter of *total* is allowed,
-            at least 1. A budget without a limit or with an unreadable one allows no upgrades.
+        budget: ClusterResourcePlacementDisruptionBudget of the placement. None: unset. A quarter of *total*, at
+            least 1, is then allowed. A budget without a limit or with an unreadable one allows no upgrades.
     """
     if budget is None:
         return max(1, total // _QUARTER)

@@ -1,4 +1,4 @@
-"""Metrics of a pass over a run: durations of upgrades, waits and gates, and delays behind windows.
+"""Metrics of a pass over a run: durations of upgrades, waits and gates, and delays after windows open.
 
 Source: docs/specifications/upgrade-runs.md 15.
 """
