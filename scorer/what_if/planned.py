@@ -70,7 +70,7 @@ class RolloutStep(TypedDict):
 
 
 class BlockedRollout(TypedDict):
-    """Where a rollout stops."""
+    """The clusters at which a rollout stops, and the reason."""
 
     clusters: list[str]
     reason: str
@@ -139,7 +139,8 @@ class PlannedRollout(TypedDict):
     """Rollout of the placement."""
 
     type: Annotated[str, one_of("RollingUpdate", "External", "Deletion")]
-    """By the limits of the strategy, by a staged update run, or a deletion of the placement."""
+    """RollingUpdate: within the limits of the strategy. External: by a staged update run. Deletion: the placement is
+    deleted."""
     snapshot: str
     """Name of the resource snapshot that is rolled out. Empty if none is, and for type `External`."""
     contentHash: str
@@ -153,7 +154,7 @@ class PlannedRollout(TypedDict):
     applyStrategy: list[str]
     """Clusters that only get another apply strategy, which is pushed immediately."""
     waits: list[RolloutWait]
-    """Clusters whose maintenance windows are closed. The others come first."""
+    """Clusters whose maintenance windows are closed. Other clusters are changed first."""
     steps: list[RolloutStep]
     more: int
     """Number of clusters after the steps shown."""
@@ -243,7 +244,7 @@ class RunStage(TypedDict):
     clusters: list[RunCluster]
     """In order. Without any, the stage is skipped, with its tasks."""
     batches: list[list[str]]
-    """Unfinished clusters in batches of the largest concurrency."""
+    """Unfinished clusters, in batches of `atOnce`."""
     tasks: list[RunTask]
     """Empty for a stage that is done, and for one without clusters."""
     earliestStart: Instant | None
@@ -363,7 +364,7 @@ class PlannedUpgrade(TypedDict):
 
 
 class PlannedOutcome(TypedDict):
-    """Outcome of an approval, or of a changed object that concerns no placement of the plan."""
+    """Outcome of an approval, or of a changed object that belongs to no placement in the plan."""
 
     kind: str
     namespace: str

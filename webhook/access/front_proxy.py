@@ -71,7 +71,7 @@ class FrontProxy:
     sends_uid: bool = False
 
     def allows(self, common_name: str) -> bool:
-        """Return whether a certificate of the authorities of front proxies may name users."""
+        """Return whether a certificate with this common name, signed by a front-proxy CA, may name users."""
         return not self.allowed_names or common_name in self.allowed_names
 
     def user(self, headers: Headers) -> UserInfo | None:

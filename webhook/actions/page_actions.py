@@ -80,7 +80,7 @@ class PageActions:
         return _answer(action, warnings, executed=False)
 
     async def execute(self, order: ActionOrder, precondition: Mapping[str, str], token: str, user: str) -> ActionAnswer:
-        """Execute an order, if *precondition* is that of a preview now.
+        """Execute an order, if a preview would still have the same *precondition*.
 
         Args:
             order: The order.
@@ -90,7 +90,7 @@ class PageActions:
 
         Raises:
             StaleActionError: The facts have changed.
-            webhook.actions.planned.ActionRefusedError: The object is in no state for the action.
+            webhook.actions.planned.ActionRefusedError: The state of the object does not allow the action.
             HubRefusalError: The API server refuses a request.
             webhook.kube.ports.StoreError: The API server does not respond.
         """
@@ -104,7 +104,7 @@ class PageActions:
                 try:
                     return _answer(action, await hub.write(action.write, dry_run=False), executed=True)
                 except HubRefusalError as error:
-                    # Another client wrote between our read and our write, such as the loop its status.
+                    # Another client wrote between our read and our write. For example, the loop updated the status.
                     if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
                         raise
         raise AssertionError  # the last attempt returns or raises

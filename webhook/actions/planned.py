@@ -47,7 +47,7 @@ KINDS_OF: Final[Mapping[ActionName, Sequence[Kind]]] = {
 
 
 class ActionRefusedError(Exception):
-    """The object is in no state for the action. The message has the reason."""
+    """The state of the object does not allow the action. The message has the reason."""
 
 
 class HubRefusalError(Exception):

@@ -61,7 +61,7 @@ async def plan_confirmation(order: ActionOrder, hub: ActionReader, now: datetime
     """Return the plan that confirms the pending removals of a placement.
 
     Raises:
-        ActionRefusedError: Nothing waits for a confirmation, or not the removals in the order.
+        ActionRefusedError: No removal is pending, or a removal in the order is not.
     """
     family = FAMILY_OF[order.kind.kind]
     placement = await hub.get(order.kind, order.name, order.namespace)
@@ -104,10 +104,11 @@ async def _pending(
 
 
 def _facts(removals: Sequence[UnconfirmedRemoval]) -> dict[str, str]:
-    """Return the removals as facts. Many are one fact: a precondition has a limited number.
+    """Return the removals as facts. Too many are combined into one, because a precondition has a limited number.
 
-    The digest of an object confirms its removal from every cluster, those included that get it after the preview. So
-    the clusters are part of the fact. Reports of members, such as the number of other objects, change too often.
+    The digest of an object confirms its removal from every cluster, including clusters that get the object after the
+    preview. The clusters are therefore part of the fact. Reports of members, such as the number of other objects, are
+    not, because they change too often.
     """
     facts = {f"removal {each['digest']}": f"{each['effect']} from {_clusters(each)}" for each in removals}
     if len(facts) > _MOST_FACTS:

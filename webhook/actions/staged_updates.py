@@ -45,7 +45,7 @@ async def plan_staged_update(order: ActionOrder, hub: ActionReader, user: str, n
     """Return the plan of an action on a run.
 
     Raises:
-        ActionRefusedError: The run is in no state for the action.
+        ActionRefusedError: The state of the run does not allow the action.
     """
     family = family_in(order.namespace)
     run = await hub.get(family.run, order.name, order.namespace)

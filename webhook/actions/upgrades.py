@@ -33,7 +33,7 @@ async def plan_upgrade(order: ActionOrder, hub: ActionReader, user: str, now: da
     """Return the plan of an action on an upgrade run or a gate.
 
     Raises:
-        ActionRefusedError: The run or the gate is in no state for the action.
+        ActionRefusedError: The state of the run or the gate does not allow the action.
     """
     try:
         if order.kind is UPGRADE_GATE:

@@ -57,7 +57,7 @@ class Admitted:
         guards: Yield why the user must not make a write, in this order. Also run for subresources and deletions.
         live: Checks of a creation, or of an update of the body, against the rest of the hub, most important first.
         live_on_deletion: Checks of a deletion against the rest of the hub.
-        lasting: The live checks whose warnings hold for the stored object, too. Empty: they only concern writes.
+        lasting: The live checks whose warnings also apply to the stored object. Empty: they apply only to writes.
         most_values: An object with more JSON values is refused without validation.
     """
 

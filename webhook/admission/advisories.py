@@ -1,4 +1,4 @@
-"""Warnings that hold for a stored object, by the rules of admission.
+"""Warnings that apply to a stored object, by the rules of admission.
 
 Admission would give the same warnings if the object were created now. Warnings about the write itself are excluded:
 objects that an update removes or that a creation takes over. The loop keeps the warnings in the status

@@ -4,8 +4,8 @@ A powerful agent executes placements. Without this check, a user with the right 
 webhooks to every member, or copy whole namespaces with their Secrets to a member in order to read them there. The
 author therefore needs the right to read the selected objects.
 
-Objects that grant power also need the verb ``place``: those of the groups of RBAC, admission, definitions, aggregated
-APIs, flow control and runtime classes, and those in system namespaces. Rights are reviewed for:
+For objects that grant power, the author also needs the verb ``place``: those of the API groups of RBAC, admission,
+definitions, aggregated APIs, flow control and runtime classes, and those in system namespaces. Rights are reviewed for:
 
 * overrides, which modify placed objects. The author needs the right to ``update`` the objects that a rule patches, and
   to ``delete`` those that a rule of type Delete drops, or the verb ``place``. Any change of ``spec`` counts. An update
@@ -20,8 +20,8 @@ APIs, flow control and runtime classes, and those in system namespaces. Rights a
 A run is executed stage by stage, and stages may need approval. An author who lets the loop approve, by an annotation on
 the run, needs the right to approve: a query such as ``vector(1)`` is always true.
 
-An upgrade run that ignores the maintenance windows of members needs the verb ``ignorewindows`` on upgrade runs. This is
-independent of placements, so no setting disables it.
+The author of an upgrade run that ignores the maintenance windows of members needs the verb ``ignorewindows`` on upgrade
+runs. This is independent of placements, so no setting disables it.
 
 This module determines the rights to review. `webhook.kube.access.authorization` reviews them.
 
@@ -76,7 +76,7 @@ POWERFUL_GROUPS: Final = frozenset(
 def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tuple[Access, ...]:
     """Return the rights that the author of a write needs, empty if no rights need to be reviewed.
 
-    Of more than `MOST_REVIEWED` rights, only one more than that is returned: too many are not reviewed at all.
+    At most `MOST_REVIEWED` + 1 rights are returned: if there are more than `MOST_REVIEWED`, none of them is reviewed.
 
     Args:
         request: ``request`` of a review, unvalidated.

@@ -42,9 +42,9 @@ from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.settings.admission import AdmissionSettings
 
 DELETION_HELD: Final = timedelta(seconds=5)
-"""Time that an allowed deletion counts while the cluster does not show it."""
+"""Maximum time for which an allowed deletion counts against the budget before the cluster shows it."""
 DRAIN_HELD: Final = timedelta(seconds=60)
-"""Time that an eviction which drains a node counts: usually until the next one, since no watch shows a drain."""
+"""Time for which an eviction of a drain counts: usually until the next eviction, because no watch shows a drain."""
 RULE: Final = "disruption-budget"
 MOST_NODES: Final = 5
 """Maximum number of disrupted nodes that a refusal names."""
@@ -100,7 +100,7 @@ class _Disruption:
         user: Author of the write.
         code: HTTP status of a refusal.
         reason: Reason for *code*.
-        held: Time that it counts while the cluster does not show it.
+        held: Maximum time for which it counts against the budget before the cluster shows it.
         kind: Kind of the deleted object. None if the node is drained.
         name: Name of the deleted object.
         old: The deleted object according to the review.
@@ -204,7 +204,7 @@ class DisruptionEnforcement:
         if pool_node is None:
             return ALLOWED
         pool, node = pool_node
-        if not node.counts or node.disrupting or not node.ready:  # uses no budget, or uses it already
+        if not node.counts or node.disrupting or not node.ready:  # not counted, or already counted as disrupted
             return ALLOWED
         # First by the cache of this replica, without a request: a client that repeats a refused deletion causes no
         # writes.
@@ -302,7 +302,7 @@ def _named(disruption: _Disruption, held: Held) -> Reservation | None:
 
 
 def _by_number(disruption: _Disruption, held: Held) -> Reservation | None:
-    """Return the user's reservation for a number of nodes without names, None without one. The node counts as one."""
+    """Return the user's reservation for a number of unnamed nodes, which covers the node, or None if there is none."""
     return next(
         (
             reservation

@@ -191,7 +191,7 @@ def _deletion_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> I
     home = f"oldObject.metadata.name == {json.dumps(endpoint.namespace)}"
     space = f'oldObject.metadata.name.startsWith("{MEMBER_NAMESPACE_PREFIX}")'
     expressions = {kinds.CUSTOM_RESOURCE_DEFINITION: definition, kinds.NAMESPACE: f"{space} || {home}"}
-    if settings.guard_rail:  # its entries are asked about all of these but our own namespace
+    if settings.guard_rail:  # its entries already match all of these except our namespace
         expressions = {kinds.NAMESPACE: home}
     for kind, expression in expressions.items():
         name = f"{kind.plural}.deletion"

@@ -285,7 +285,7 @@ def _of_content(
     if before is None or after is None:
         return PlacementLoss(placement)  # an invalid selection keeps the content that is placed
     lost = before - after
-    if not lost:  # fast path: most edits of labels take nothing off clusters
+    if not lost:  # fast path: most edits of labels remove nothing from clusters
         return PlacementLoss(placement)
     remaining = [content for content in changed if object_identity(content) not in lost]
     facts = ObjectFacts(policy, placement, remaining, uids, groups, write.namespace, context.now)
@@ -340,7 +340,7 @@ def _clusters_with_content(family: Family, placement: JsonObject, context: Conte
 
 
 def _of_clusters(placement: JsonObject, policy: RemovalPolicy, context: Context) -> PlacementLoss:
-    """Return the clusters that a placement leaves by its policy after the write."""
+    """Return the content of the clusters that the policy drops after the write."""
     family, name, namespace = FAMILY_OF[str(placement.get("kind"))], name_of(placement), namespace_of(placement)
     if text_at(placement, "spec", "strategy", "type") == "External":
         return PlacementLoss(placement)
@@ -367,7 +367,7 @@ def _of_clusters(placement: JsonObject, policy: RemovalPolicy, context: Context)
         uid_of(placement),
         (*waiting, *dropped),
         frozenset(current & planned),
-        dict.fromkeys(planned - current, True),  # none is available yet: the loop waits for that without asking
+        dict.fromkeys(planned - current, True),  # none is yet, but the loop waits for that without confirmation
         clusters_held(snapshots, context.now, policy.window),
         Confirmation.of(placement, context.now),
         context.now,

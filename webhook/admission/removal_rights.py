@@ -135,10 +135,11 @@ def _of_annotations(
 
 
 def _forges_record(document: JsonObject, old: JsonObject) -> bool:
-    """Return whether a write changes what was carried out, or since when a placement is exempt.
+    """Return whether a write forges the record of carried-out removals, or the start of an exemption.
 
-    A deletion on record counts as confirmed (RC-10). Dropping the record together with the confirmation, as a
-    replacement of the whole object does, confirms nothing. Without the record of the exemption, it counts from now on.
+    A deletion on record counts as confirmed (RC-10). A write that drops the record together with the confirmation, such
+    as a replacement of the whole object, confirms nothing. If a write drops the start of an exemption, the exemption
+    starts again.
     """
     record, before = annotation(document, CARRIED_OUT), annotation(old, CARRIED_OUT)
     since = annotation(document, EXEMPT_SINCE)

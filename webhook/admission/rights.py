@@ -84,9 +84,9 @@ class UndisputedRights:
         return ()
 
     def cached(self, _user: UserInfo, _needed: Sequence[Access]) -> Reviewed | None:
-        """Return a review that disputes no right."""
+        """Return a review without denied or unanswered rights."""
         return UNDISPUTED
 
     async def review(self, _user: UserInfo, _needed: Sequence[Access]) -> Reviewed:
-        """Return a review that disputes no right."""
+        """Return a review without denied or unanswered rights."""
         return UNDISPUTED

@@ -59,7 +59,7 @@ class HubDecisions:
         return f"{self._cache.fleet.revision}/{(now - EPOCH) // STEP}"
 
     def evaluate(self, question: PlacementQuestion) -> PlacementVerdict:
-        """Filter and rank as a first run would, ignoring existing bindings. They only decide ``selected``.
+        """Filter and rank as a first run would. Existing bindings only affect ``selected``.
 
         Raises:
             UnknownObjectError: No such placement or cluster.

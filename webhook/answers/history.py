@@ -120,7 +120,7 @@ class RunHistory:
         self._note(family, family.parent(old), DecisionTrigger("BindingDeleted", (name, cluster), message))
 
     def _on_member(self, change: ObjectDelta) -> None:
-        """Note a changed member. The members of the initial list have not joined now."""
+        """Record a changed member, except those of the initial list, which did not join just now."""
         if change.old is not None or self._cache.of_kind(MEMBER_CLUSTER).synced.is_set():
             self._members.note(change)
 

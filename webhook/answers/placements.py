@@ -112,7 +112,7 @@ class Placement(TypedDict):
     clusters: list[PlacedCluster]
     conditions: list[Annotated[JsonObject, ShapeOf(Condition)]]
     advisories: list[str]
-    """Warnings of admission that hold for it now, at most ten: the id of the rule, the field and the text."""
+    """Warnings of admission that apply to it now, at most ten: the id of the rule, the field and the text."""
     removalPendingSince: Instant | None
     """Time when removals of its content started to wait for confirmation. Null: no pending removals."""
     decidedAt: Instant | None

@@ -110,7 +110,10 @@ class _Series:
         self._last = -1
 
     def put(self, step: int, value: float) -> None:
-        """Record a value for the step of its observation. The last value of a step wins. Too old ones are ignored."""
+        """Record a value for the step of its observation. The last value of a step wins.
+
+        A value that is older than all steps is ignored.
+        """
         if step <= self._last - STEPS:
             return
         for skipped_step in range(max(self._last + 1, step - STEPS + 1), step):

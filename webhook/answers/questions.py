@@ -109,7 +109,7 @@ class Advisor(Protocol):
         ...
 
     def explain(self, question: PlacementQuestion) -> ExplainAnswer:
-        """Return every number that entered a decision.
+        """Return every number that a decision is based on.
 
         Order: picked and kept by rank, then ScoreTooLow by rank, then the filtered ones by name.
 

@@ -80,7 +80,7 @@ class RankedClusters(Sequence[Eligible]):
             if column is None:
                 scores = np.zeros(1, dtype=np.int64)
             elif self._loser_places is None:
-                scores = column  # of the picks of this round too, which are counted already
+                scores = column  # includes the picks of this round, which are counted above as well
             else:
                 scores = column[self._loser_places[0]]
             affinities += [int(scores.min()), int(scores.max())]

@@ -258,17 +258,17 @@ def compared_contents(
 def _reserved(identity: ObjectKey, before: Contents, after: Contents, audience: Audience) -> str:
     """Return why an answer about a namespace must not have the objects of a placement, or an empty text.
 
-    Rendered objects contain the values of overrides and, by variables, labels of members. The rights of a team to
-    neither follow from its rights to the placed objects.
+    Rendered objects contain values of overrides and, through variables, labels of members. A team that may read the
+    placed objects need not have the right to read either of these.
     """
     if not audience.namespace:
         return ""
     contents = [content for content in (before.get(identity), after.get(identity)) if content]
     overrides = {key: snapshot for content in contents for key, snapshot in content.overrides.items()}
     if any(not namespace for namespace, _ in overrides):
-        return f"its objects have values of ClusterResourceOverrides. {_BY_PLATFORM}"
+        return f"its objects contain values from ClusterResourceOverrides. {_BY_PLATFORM}"
     if overrides and NAMESPACED.override_snapshot not in audience.contents:
-        return f"its objects have values of ResourceOverrides, which you may not list. {_BY_PLATFORM}"
+        return f"its objects contain values from ResourceOverrides, which you may not list. {_BY_PLATFORM}"
     if any(snapshot and LABEL_VARIABLE in dump_json(snapshot).decode() for snapshot in overrides.values()):
         return f"its overrides use labels of member clusters, which you may not read. {_BY_PLATFORM}"
     return ""

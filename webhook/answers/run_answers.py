@@ -42,9 +42,9 @@ class UpdateRun(TypedDict):
     placement: str
     """Reference of the placement, empty for an upgrade."""
     upgrade: NotRequired[str]
-    """Content of an upgrade, such as `Kubernetes 1.31.2`."""
+    """Target of an upgrade, such as `Kubernetes 1.31.2`."""
     expectedEnd: NotRequired[Instant | None]
-    """Expected finish of an upgrade, by its plan. Null: finished, or unknown."""
+    """Expected finish of an upgrade, according to its plan. Null: finished, or unknown."""
     strategy: str
     """Empty: an upgrade without a strategy."""
     resourceSnapshotIndex: str
@@ -84,8 +84,8 @@ class UpdateRun(TypedDict):
     why: str
     """Problem of the run, or its missing input."""
     waits: list[UpdateRunWait]
-    """Conditions that a user has to answer come first. Clusters in progress are omitted, because the timeline has them.
-    At most ten clusters that must not be disrupted now are named."""
+    """Those that require user action come first. Clusters in progress are omitted, because the timeline has them. At
+    most ten clusters that must not be disrupted now are listed."""
     clusters: int
     updated: int
     createdAt: Instant | None

@@ -176,7 +176,7 @@ def with_undo(
 
 
 def _unknown(_: PlacementRef) -> None:
-    """Return that the resource snapshots of a placement are unknown."""
+    """Return None: the resource snapshots of the placement are unknown."""
 
 
 def _placement(run: JsonObject) -> PlacementRef:

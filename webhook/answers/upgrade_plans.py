@@ -82,7 +82,7 @@ class UpgradeQuestion:
         windows: All ClusterMaintenanceWindows.
         catalogs: All ClusterVersionCatalogs.
         members: All MemberClusters.
-        approve_after: Time from the opening of a gate to its approval.
+        approve_after: Time between the arrival of the run at a gate and the approval of the gate.
         changes: Hypothetical changes. If empty, the current state.
     """
 

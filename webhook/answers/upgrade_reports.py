@@ -78,7 +78,7 @@ class UpgradeReports:
             request = await self._get(name, operation)
             updated_request = {**request, "status": self._status(request, report)}
             if status_of(request).get("phase") in ENDED and _content(updated_request) == _content(request):
-                return  # a replay, and a later heartbeat would make old content count as new
+                return  # a replay: its later heartbeat must not make old content look new
             verdict = judge("UPDATE", updated_request, request, Context(), subresource="status")
             if not verdict.allowed:
                 raise ReportRefusedError(verdict.message)

@@ -1,6 +1,6 @@
 """The status of a hub as in ``GET /v1/status``, computed from the answers of the other lists of ``/v1``.
 
-An entry is about one object. Its command either answers it or shows the details.
+An entry is about one object. Its command resolves the problem, such as an approval does, or shows the details.
 """
 
 import shlex
@@ -27,7 +27,7 @@ _FINISHED_RUNS: Final = _FAILED_RUNS | {"succeeded", "skipped"}
 _FAILED_PLACEMENTS: Final = frozenset({"failed", "invalid"})
 _STUCK_PLACEMENTS: Final = frozenset({"stalled", "short"})
 _DECIDED_PLACEMENTS: Final = frozenset({"short", "invalid"})
-"""States that the decision of the scheduler explains. The tree of the objects explains all others."""
+"""States for which `harbormaster explain` shows the details. For all others, `harbormaster tree` does."""
 _COMING_CLUSTERS: Final = frozenset({"leaving", "not joined"})
 """States of clusters that are expected while a cluster joins or leaves."""
 
@@ -51,7 +51,7 @@ class StatusItem(TypedDict):
     since: Instant | None
     """Null: unknown."""
     command: str
-    """The command that answers it, or that shows the details."""
+    """The command that resolves the problem, such as an approval, or that shows the details."""
 
 
 class StatusSection(TypedDict):
@@ -136,7 +136,7 @@ class FleetFacts:
 
 
 def fleet_status(facts: FleetFacts) -> FleetStatus:
-    """Return numbers of objects by state, and lists of the objects that need attention."""
+    """Return the number of objects in each state, and the objects that need attention."""
     waiting = [item for run in facts.runs if (item := _waiting_run(run))]
     failing = [
         *map(_failing_cluster, filter(_is_failing, facts.clusters)),
@@ -219,7 +219,10 @@ def _placement_item(placement: Placement) -> StatusItem:
 
 
 def _is_unplaced(placement: Placement) -> bool:
-    """Return whether no member cluster meets the policy of a PickAll placement. Its conditions are those of success."""
+    """Return whether no member cluster meets the policy of a PickAll placement.
+
+    The conditions of such a placement do not show this: they are those of a successful one.
+    """
     return placement["type"] == "PickAll" and placement["state"] == "available" and not placement["clusters"]
 
 
@@ -230,7 +233,7 @@ def _unplaced_item(placement: Placement) -> StatusItem:
 
 
 def _since(placement: Placement) -> str | None:
-    """Return the earliest time at which a condition became False that still is, None if none is."""
+    """Return the earliest transition time of the conditions that are False, or None if there is none."""
     conditions = (entry for entry in placement["conditions"] if entry.get("status") == FALSE)
     times = (str(entry["lastTransitionTime"]) for entry in conditions if entry.get("lastTransitionTime"))
     return min(times, default=None)

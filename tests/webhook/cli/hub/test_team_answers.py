@@ -45,7 +45,7 @@ RENDER = {
         {
             "name": "web",
             "namespace": "kiosk",
-            "message": "its objects have values of ClusterResourceOverrides. Ask the platform team",
+            "message": "its objects contain values from ClusterResourceOverrides. Ask the platform team",
             "hidden": True,
             "uncertain": False,
             "groups": [],
