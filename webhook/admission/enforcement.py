@@ -42,9 +42,9 @@ from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.settings.admission import AdmissionSettings
 
 DELETION_HELD: Final = timedelta(seconds=5)
-"""Maximum time for which an allowed deletion counts against the budget before the cluster shows it."""
+"""An allowed deletion counts against the budget for this long, unless the cluster shows it earlier."""
 DRAIN_HELD: Final = timedelta(seconds=60)
-"""Time for which an eviction of a drain counts: usually until the next eviction, because no watch shows a drain."""
+"""An eviction of a drain counts for this long, usually until the next eviction, because no watch shows a drain."""
 RULE: Final = "disruption-budget"
 MOST_NODES: Final = 5
 """Maximum number of disrupted nodes that a refusal names."""
@@ -100,7 +100,7 @@ class _Disruption:
         user: Author of the write.
         code: HTTP status of a refusal.
         reason: Reason for *code*.
-        held: Maximum time for which it counts against the budget before the cluster shows it.
+        held: Time that the write counts against the budget, unless the cluster shows it earlier.
         kind: Kind of the deleted object. None if the node is drained.
         name: Name of the deleted object.
         old: The deleted object according to the review.
@@ -302,7 +302,7 @@ def _named(disruption: _Disruption, held: Held) -> Reservation | None:
 
 
 def _by_number(disruption: _Disruption, held: Held) -> Reservation | None:
-    """Return the user's reservation for a number of unnamed nodes, which covers the node, or None if there is none."""
+    """Return the user's reservation for a number of unnamed nodes, which covers the node, or None."""
     return next(
         (
             reservation

@@ -176,7 +176,7 @@ def with_undo(
 
 
 def _unknown(_: PlacementRef) -> None:
-    """Return None: the resource snapshots of the placement are unknown."""
+    """Report the resource snapshots of every placement as unknown."""
 
 
 def _placement(run: JsonObject) -> PlacementRef:

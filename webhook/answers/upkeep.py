@@ -36,7 +36,7 @@ class MemberWindow(TypedDict):
     name: str
     """Name of the ClusterMaintenanceWindow."""
     target: NotRequired[Annotated[str, ShapeOf(WindowTarget)]]
-    """The upgrades that it applies to. Absent: the window is missing, or cannot be read."""
+    """The changes that it applies to. Absent: the window is missing, or cannot be read."""
     open: NotRequired[bool]
     until: NotRequired[Instant]
     """When it closes or opens. Absent: never, or the window is missing or cannot be read."""

@@ -41,7 +41,7 @@ def command(context: click.Context, shell: str) -> int:
     kind = get_completion_class(shell)
     assert kind is not None
     complete = kind(context.find_root().command, {}, program, f"_{program}_COMPLETE".upper())
-    click.echo(ShellComplete.source(complete))  # without asking bash for its version
+    click.echo(ShellComplete.source(complete))  # that of bash would run bash to check its version
     return 0
 
 

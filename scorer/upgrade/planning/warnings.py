@@ -126,7 +126,7 @@ def missed_windows(
 ) -> Iterator[MissedWindow]:
     """Yield the members whose turn comes at most four hours after one of their windows has closed.
 
-    Four hours is also the time before an opening from which a member is preferred (upgrade-runs.md 7.1).
+    A member is also preferred from four hours before a window opens (upgrade-runs.md 7.1).
 
     Args:
         run_forecast: Forecast of the run.

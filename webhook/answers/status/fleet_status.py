@@ -27,7 +27,7 @@ _FINISHED_RUNS: Final = _FAILED_RUNS | {"succeeded", "skipped"}
 _FAILED_PLACEMENTS: Final = frozenset({"failed", "invalid"})
 _STUCK_PLACEMENTS: Final = frozenset({"stalled", "short"})
 _DECIDED_PLACEMENTS: Final = frozenset({"short", "invalid"})
-"""States for which `harbormaster explain` shows the details. For all others, `harbormaster tree` does."""
+"""`harbormaster explain` shows the details of these states, and `harbormaster tree` those of all others."""
 _COMING_CLUSTERS: Final = frozenset({"leaving", "not joined"})
 """States of clusters that are expected while a cluster joins or leaves."""
 
@@ -233,7 +233,7 @@ def _unplaced_item(placement: Placement) -> StatusItem:
 
 
 def _since(placement: Placement) -> str | None:
-    """Return the earliest transition time of the conditions that are False, or None if there is none."""
+    """Return the earliest transition time of the conditions that are False, or None."""
     conditions = (entry for entry in placement["conditions"] if entry.get("status") == FALSE)
     times = (str(entry["lastTransitionTime"]) for entry in conditions if entry.get("lastTransitionTime"))
     return min(times, default=None)

@@ -124,7 +124,7 @@ class Answerer:
                     if len(output) > LARGEST_OUTPUT:
                         _kill(process)
             finally:
-                _kill(process)  # before anyio kills only the process, and not the renderers
+                _kill(process)  # anyio would kill only the process, not the renderers
                 self.running.discard(process)
         if len(output) > LARGEST_OUTPUT:
             raise OutputTooLargeError
@@ -136,7 +136,7 @@ async def _write(process: Process, text: bytes) -> None:
     try:
         await process.stdin.send(text)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # it has ended, or does not read
+        pass  # the process has ended, or does not read its input
     finally:
         await process.stdin.aclose()
 

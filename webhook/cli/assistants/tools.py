@@ -195,8 +195,8 @@ class HubTool(FileTool):
 class ExplainTool(FileTool):
     """Explain why a placement got its clusters, and why it did not get others.
 
-    Without files and manifests, the running hub answers. With them, they are the hub. Each cluster has its first failed
-    check with the numbers, its scores, and the change that would let it pass.
+    Without files and manifests, the running hub answers. With them, they are the hub. The answer has, for each cluster,
+    the first failed check with its numbers, the scores, and the change with which the cluster would pass.
     """
 
     placement: _Word = Field(description="The placement: crp/NAME or rp/NAMESPACE/NAME.")
@@ -215,8 +215,8 @@ class PlanTool(HubTool):
     """Preview what changes to placements, overrides, runs, members or budgets would do. Nothing is written.
 
     With files or manifests alone, they are both the hub and the changes. With hub or on, they are proposed changes to
-    that hub. The plan has moved clusters, the steps of rollouts, blockers, refusals and warnings of admission, and the
-    objects that are removed from clusters, with the digest that confirms a removal.
+    that hub. The plan lists the clusters that placements gain and lose, the steps of rollouts, blockers, refusals and
+    warnings of admission, and the objects that are removed from clusters, with the digest that confirms a removal.
     """
 
     lost: _Words = Field(default=(), description="Member clusters that are assumed to be lost.")

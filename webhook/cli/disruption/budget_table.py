@@ -299,7 +299,7 @@ def _painted(letters: str) -> str:
 
 
 def _closed_notes(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the unusable budgets, and why reasons never open, except for reasons that a warning concerns."""
+    """Yield the unusable budgets, and why reasons never open, except for reasons that have a warning."""
     for wrong in item["unusable"]:
         yield f"error: budgets[{wrong['budget']}] is invalid, so no disruption is allowed: {wrong['message']}"
     if item["unusable"]:

@@ -96,7 +96,7 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class PoolChanges:
-    """Changed NodePools, and what stands beside them.
+    """Changed NodePools, and the node classes and NodeOverlays given with them.
 
     Args:
         pools: NodePools as admission would store them.
@@ -179,7 +179,7 @@ def read_pools(files: Files, now: datetime) -> PoolChanges:
 
 
 def changes_of(pools: Iterable[JsonObject], read_only: Iterable[JsonObject]) -> PoolChanges:
-    """Return NodePools, as admission would store them, with the node classes and NodeOverlays beside them."""
+    """Return NodePools, as admission would store them, and the node classes and NodeOverlays given with them."""
     from scorer.node_disruption.cluster.snapshot import read_pool
 
     documents = list(read_only)

@@ -373,14 +373,14 @@ def _show(answer: Mapping[str, Any], output: str, zone: ZoneInfo) -> int:
 def paragraph(answer: Mapping[str, Any], zone: ZoneInfo) -> str:
     """Return an answer as one paragraph of text, with times in *zone* and in UTC."""
     message = answer["message"]
-    if answer.get("nextOpen") and not answer["allowed"]:  # said below, in the reader's time
+    if answer.get("nextOpen") and not answer["allowed"]:  # stated below, in the reader's time zone
         message = message.removesuffix(f"; opens {answer['nextOpen']}")
     sentences = [f"{'Allowed' if answer['allowed'] else 'Not now'}: {message}."]
     grant = answer.get("granted")
     if isinstance(grant, list) and grant and "reservation" not in answer:
         sentences.append(f"Granted: {', '.join(grant)}.")
     if answer.get("nextOpen") and not answer["allowed"]:
-        sentences.append(f"It opens {_local_time(answer['nextOpen'], zone)}.")
+        sentences.append(f"The gate opens {_local_time(answer['nextOpen'], zone)}.")
     if "reservation" in answer:
         reservation = answer["reservation"]
         sentences.append(f"Reserved until {_local_time(reservation['expires'], zone)} as {reservation['id']}.")

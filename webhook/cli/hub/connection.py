@@ -71,11 +71,11 @@ def unreachable(connection: HubConnection, error: Exception) -> UserError:
         case TimeoutError():
             return UserError(f"{connection} did not answer within {SECONDS:g} s")
         case ConnectionResetError() | BrokenPipeError() | ConnectionAbortedError():
-            return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
+            return UserError(f"{connection}: connection lost ({str(error) or type(error).__name__})")
         case OSError():
             reason = (error.strerror or str(error)).lower()
             return UserError(f"cannot reach {connection}: {reason}. {connection.advice}")
-    return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
+    return UserError(f"{connection}: connection lost ({str(error) or type(error).__name__})")
 
 
 def unauthorized_hint(connection: HubConnection, content: bytes) -> UserError:
@@ -101,5 +101,5 @@ def unauthorized_hint(connection: HubConnection, content: bytes) -> UserError:
 def _whom_to_trust(connection: HubConnection) -> str:
     file = connection.ca_file
     if file is None:
-        return "Give the authority that signed it with --ca-file FILE"
-    return f"{file} did not sign it, or it is for another name. Give another authority with --ca-file FILE"
+        return "To trust the CA that signed it, use --ca-file FILE"
+    return f"{file} did not sign it, or it is for another name. To trust another CA, use --ca-file FILE"

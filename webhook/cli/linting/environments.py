@@ -66,6 +66,9 @@ def _inside(file: str, environments: frozenset[str]) -> frozenset[str]:
 
 
 def _is_visible(other: frozenset[str], own: frozenset[str]) -> bool:
-    """Return whether none of the environments of an object, *other*, is a sibling of one of *own*."""
+    """Return whether an object in the environments *other* is visible to an object in the environments *own*.
+
+    It is visible unless it is in an environment that is a sibling of an own one.
+    """
     parents = {str(PurePath(folder).parent) for folder in own}
     return all(folder in own or str(PurePath(folder).parent) not in parents for folder in other)

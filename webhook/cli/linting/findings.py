@@ -202,7 +202,7 @@ def _replacements(
 ) -> Iterator[Replacement]:
     """Yield the corrected budgets in the YAML style of the old ones. Nothing if they cannot be replaced."""
     value = positions.value(item.source, _BUDGETS) if fixes and not item.source.rendered_by else None
-    if value is None:  # a patch may have written what is rendered
+    if value is None:  # a patch may have written the rendered budgets
         return
     for reading, fix in fixes:
         if value.is_json:

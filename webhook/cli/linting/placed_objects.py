@@ -66,9 +66,8 @@ def placed_object_remarks(objects: Sequence[Loaded]) -> Iterator[PlacedObjectRem
 def _selected(objects: Sequence[Loaded], examined: Mapping[Identity, Loaded]) -> dict[Identity, Loaded]:
     """Return which of the *examined* objects a placement selects.
 
-    Only the examined objects are selected from, together with the objects that affect their selection: their
-    namespaces, objects that a placement must find, and evidence of their origin. Selecting from all objects of a
-    repository would take quadratic time.
+    Searches only the examined objects, and the objects that affect the selection: namespaces, and evidence of the
+    origin of objects. A search of all objects of a repository would take quadratic time.
     """
     placements = [item for item in objects if item.kind in (PLACEMENT, RESOURCE_PLACEMENT)]
     homes = {selected_home(dicts_at(item.document, "spec", "resourceSelectors")) for item in placements}

@@ -99,7 +99,7 @@ class MemberWindowState:
         purposes: Purposes that this state applies to.
         windows: Windows for these purposes.
         unreadable: The members of *windows* that cannot be read.
-        found: State of the readable windows. None if the member has no window.
+        found: State of the readable windows. None if the member has no window for these purposes.
     """
 
     member: str
@@ -110,7 +110,7 @@ class MemberWindowState:
 
     @property
     def is_open(self) -> bool:
-        """Whether the member may be changed. A window that is missing or cannot be read counts as closed."""
+        """Whether the member may be changed. An unreadable window counts as closed, and for updates a missing one."""
         return self.found is None or self.found.is_open
 
 

@@ -22,9 +22,9 @@ from webhook.cli.options.times import Patience
 HELP = """Delete objects.
 
 Select objects by KIND/NAME or KIND NAME..., by labels (KIND -l), or by files that contain them (-f). When a placement
-is deleted, the agents delete the objects it has placed from its clusters, unless its
-spec.strategy.deleteStrategy.propagationPolicy is Abandon. The command waits until the objects are deleted. If the hub
-refuses a deletion because it must be confirmed first, use `harbormaster confirm`.
+is deleted, the agents delete its objects from the clusters, unless its spec.strategy.deleteStrategy.propagationPolicy
+is Abandon. The command waits until the objects are deleted. If the hub refuses a deletion because it must be confirmed
+first, use `harbormaster confirm`.
 
 \b
 Examples:
@@ -174,7 +174,7 @@ def _why_held(namespace: JsonObject) -> str:
     reasons = [
         text_at(condition, "message") for condition in conditions_of(namespace) if condition.get("status") == "True"
     ]
-    return " ".join(filter(None, reasons)) or "no stated reason (kube-controller-manager empties namespaces)"
+    return " ".join(filter(None, reasons)) or "unknown (kube-controller-manager empties namespaces)"
 
 
 async def _wait_for_deletion(client: Client, deletions: list[tuple[ResourcePath, str]], seconds: float) -> bool:

@@ -32,10 +32,18 @@ The loop and the servers record their actions for some days in ConfigMaps in the
 other users, the server shows the entries of one namespace: that of -n, or of the kubeconfig's context. Entries of the
 last seconds may be missing.
 
-Without KIND, shows the entries of all objects. The latest entry is last in the table, and first in -o json. Types are
-Decision (clusters that a placement gained and lost), Rollout (of placements and runs), Action (a user created, changed
-or deleted a placement, started, stopped or undid a run, approved, rejected, or confirmed a removal), Refusal and
-Warning (of admission), Gate (a disruption that was not allowed) and Event (any other Event of the loop).
+Without KIND, shows the entries of all objects. The latest entry is last in the table, and first in -o json.
+
+\b
+Types of entries:
+  Decision  clusters that a placement gained and lost
+  Rollout   the progress of a placement or a run
+  Action    a user created, changed or deleted a placement, a run or a member, approved or rejected,
+            or confirmed a removal
+  Refusal   a write that admission refused
+  Warning   a warning of admission
+  Gate      a disruption that was not allowed
+  Event     any other Event of the loop
 
 \b
 Examples:

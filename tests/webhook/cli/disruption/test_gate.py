@@ -48,7 +48,7 @@ def test_a_refusal_tells_the_budget_and_when_it_opens_in_both_times(cli, files):
     result = ask(cli, files, "--count", "1", "--now", MONDAY)
     assert result.exit_code == 2
     assert result.stdout.startswith('Not now: budgets[1] (nodes "0", schedule "0 9 * * 1-5", duration 8h) allows 0')
-    assert result.stdout.endswith(". It opens Mon 2026-06-15 19:00:00 CEST (2026-06-15T17:00:00Z).\n")
+    assert result.stdout.endswith(". The gate opens Mon 2026-06-15 19:00:00 CEST (2026-06-15T17:00:00Z).\n")
     assert result.stdout.count("2026-06-15T17:00:00Z") == 1
     assert result.stdout.count("\n") == 1
 
@@ -169,7 +169,7 @@ async def test_a_refusal_names_who_has_reserved_and_until_when(gate):
     expires = json.loads(taken.stdout)["reservation"]["expires"]
     refused = await gate(*asked, "--count", "1")
     assert refused.exit_code == 2
-    assert f"2 nodes reserved by nightly-patch until {expires}. It opens " in refused.stdout
+    assert f"2 nodes reserved by nightly-patch until {expires}. The gate opens " in refused.stdout
     assert refused.stdout.count(expires) == 1
     named = await gate(*asked, "batch-1", "-o", "json")
     assert json.loads(named.stdout)["nextOpen"] == expires

@@ -358,7 +358,7 @@ class TestDelete:
         ("message", "held"),
         [
             ("Some resources are remaining: pods. has 1 resource instances", "Some resources are remaining: pods."),
-            ("", "no stated reason (kube-controller-manager empties namespaces)"),
+            ("", "unknown (kube-controller-manager empties namespaces)"),
         ],
     )
     def test_a_namespace_that_stays_says_what_is_left_in_it(self, cli, hub, stored, message, held):
@@ -530,7 +530,7 @@ class TestReaching:
         (tmp_path / "token").write_text(TOKEN)
         result = cli("get", "crp", "--server", hub.url, "--token-file", tmp_path / "token")
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-        assert result.stderr.endswith(". Give the authority that signed it with --ca-file FILE\n")
+        assert result.stderr.endswith(". To trust the CA that signed it, use --ca-file FILE\n")
 
     @pytest.mark.parametrize(("content", "mistake"), [(None, "no such file"), (b"x", "holds no certificate")])
     def test_an_authority_that_cannot_be_read(self, cli, hub, tmp_path, content, mistake):

@@ -125,7 +125,7 @@ async def test_an_api_service_that_the_settings_expect(call, hub, lineage, monke
     ("refusal", "complaint"),
     [
         pytest.param(ForbiddenError("you may not"), "error: you may not\n", id="forbidden"),
-        pytest.param(UnavailableError("gone"), "error: https://hub.example.com: the connection broke", id="gone"),
+        pytest.param(UnavailableError("gone"), "error: https://hub.example.com: connection lost", id="gone"),
     ],
 )
 async def test_a_hub_that_refuses_is_told_in_a_line(call, hub, lineage, refusal, complaint):
