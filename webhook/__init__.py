@@ -1,1 +1,1 @@
-"""The service: the only package that talks to an API server, a socket, a file."""
+"""The service: the only package that accesses API servers, sockets and files."""

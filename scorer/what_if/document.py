@@ -199,7 +199,7 @@ INVALID_SELECTION: Final = "InvalidResourceSelectors"
 
 
 def _course(changed: Changed, subject: JsonObject, *, ends: bool = False) -> _Course:
-    """Return the course of *subject*, a placement. *ends*: it is deleted."""
+    """Return the course of *subject*, a placement, which is deleted if *ends*."""
     state = changed.state
     if ends or is_deleting(subject):
         judgement = judged_deletion(subject, changed)

@@ -32,7 +32,7 @@ RESOURCES: Final = {
 """Kinds of the resources, by plural. Each can only be created, in a namespace."""
 
 MOST_VALUES: Final = 1000
-"""Maximum number of groups, and of values of extra fields. More are refused."""
+"""Maximum number of groups and values of extra fields together. A request with more is refused."""
 
 
 USER: Final = "X-Remote-User"
@@ -75,7 +75,10 @@ class FrontProxy:
         return not self.allowed_names or common_name in self.allowed_names
 
     def user(self, headers: Headers) -> UserInfo | None:
-        """Return the user in the headers, or None if they name none, several, or more groups than any user has."""
+        """Return the user in the headers, or None if they name none or several.
+
+        Also None if the headers have more than `MOST_VALUES` groups and values of extra fields.
+        """
         usernames = headers.getall(USER, [])
         if len(usernames) != 1 or not usernames[0]:
             return None

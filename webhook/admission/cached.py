@@ -36,7 +36,7 @@ LIVE_KINDS: Final = (
         )
     ),
 )
-"""Kinds that live checks read."""
+"""Kinds that live checks always read."""
 WANTED_KINDS: Final = (
     kinds.UPGRADE_STRATEGY,
     kinds.UPGRADE_RUN,
@@ -52,7 +52,7 @@ ADMISSION_KINDS: Final = (
     *(family.override for family in FAMILIES),
     *LIVE_KINDS,
 )
-"""All kinds that admission reads."""
+"""Kinds that admission always reads."""
 
 
 _MOST_COLUMNS: Final = 256

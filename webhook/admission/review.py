@@ -35,7 +35,7 @@ MOST_DIGITS: Final = 4300
 MOST_VALUES: Final = 300_000
 """Maximum number of JSON values in a body: enough for the largest object that an API server stores, twice."""
 LARGE_BYTES: Final = 256 * 1024
-"""A longer body must be JSON for the fast parser. No API server sends any that only the slow parser accepts."""
+"""A longer body is refused unless the fast parser accepts it, as it accepts every body of an API server."""
 LONGEST_NAME: Final = 253
 """Maximum length of a name, a group or a kind in an answer."""
 _SHORTEST_TAIL: Final = 24

@@ -102,7 +102,7 @@ class HubPlanner:
         return {**document, "fleetRevision": revision}
 
     def content_kinds(self) -> frozenset[Kind]:
-        """Return the kinds that placements may select, and whose selectable objects the cache holds as stored."""
+        """Return the kinds that placements may select, if the cache holds their selectable objects unabridged."""
         kinds = {**self._admission().kinds.custom, **KINDS}
         return frozenset(
             kind

@@ -1,7 +1,7 @@
 """Orders of callers on upgrade runs, gates and profiles. No other answer writes objects that users also write.
 
 An order is a change to an object, based on the version that was read. It is written with our own account, so the
-caller's rights are reviewed first, and admission judges the change as one of the caller: our own writes may bypass the
+caller's rights are reviewed first, and admission judges the change as made by the caller: our own writes may bypass the
 hooks. For the same reason, an order is recorded in the history here, with its caller. A refused order on a run is
 recorded as an Event of the run, like a refusal by the loop.
 

@@ -30,7 +30,7 @@ OVER: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
 FINISHED: Final = OVER | {UpgradeState.FAILED}
 """States of a member after its turn."""
 HALTED: Final = frozenset({UpgradeState.STOPPING, UpgradeState.STOPPED, UpgradeState.FAILED})
-"""States of a run that starts nothing more."""
+"""States of a run that starts no more upgrades."""
 STOPPED: Final = HALTED - {UpgradeState.STOPPING}
 """States of a run that can be restarted."""
 _ENDED: Final = FINISHED | {UpgradeState.STOPPED}
@@ -244,7 +244,7 @@ class UpgradeRecord:
 
     @property
     def is_halted(self) -> bool:
-        """Whether the run is unfinished, but starts nothing more."""
+        """Whether the run is unfinished, but starts no more upgrades."""
         return self.state in HALTED
 
     @property

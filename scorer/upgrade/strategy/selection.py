@@ -19,7 +19,7 @@ DEFAULT: Final = "default"
 
 @cache
 def one_by_one() -> StrategySpec:
-    """Return the strategy of a run without one: all members in one stage, one after the other."""
+    """Return the strategy of a run that has none: all members in one stage, one after the other."""
     return StrategySpec(stages=(StrategyStage(name=DEFAULT, member_selector=LabelSelector()),))
 
 

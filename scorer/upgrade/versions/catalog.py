@@ -106,7 +106,7 @@ def _security_patches(region: CatalogRegion) -> Iterator[tuple[str, str]]:
 
 
 def newest_image(versions: Collection[str]) -> str | None:
-    """Return the newest of some versions of node images, or None without versions."""
+    """Return the newest of some versions of node images, or None if there are none."""
     return max(versions, key=lambda version: (image_order(version), version), default=None)
 
 
