@@ -100,7 +100,8 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
 def may_need_access(request: JsonObject, user: UserInfo, context: Context) -> bool:
     """Return whether the author of a write may need any rights.
 
-    This depends on the user, the kind and the operation. The objects, which may be forged, are not read.
+    This depends on the user, the kind, the subresource, the operation and the settings. The content of the objects, which
+    may be forged, is not read.
 
     Args:
         request: ``request`` of a review, unvalidated.

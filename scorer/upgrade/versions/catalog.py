@@ -106,7 +106,7 @@ def _security_patches(region: CatalogRegion) -> Iterator[tuple[str, str]]:
 
 
 def newest_image(versions: Collection[str]) -> str | None:
-    """Return the newest of some versions of node images, or None if there are none."""
+    """Return the newest of *versions* of node images, or None if *versions* is empty."""
     return max(versions, key=lambda version: (image_order(version), version), default=None)
 
 
