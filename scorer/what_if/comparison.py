@@ -98,5 +98,5 @@ def _difference_text(left: _Verdict, right: _Verdict, names: tuple[str, str]) ->
             if left.score[key] != right.score[key]:
                 words.append(f"{score} {left.score[key]} with {names[0]}, {right.score[key]} with {names[1]}")
     if not words and left.rank != right.rank:
-        words.append(f"rank {left.rank} with {names[0]}, {right.rank} with {names[1]}, by how others score")
+        words.append(f"rank {left.rank} with {names[0]}, {right.rank} with {names[1]}, as others score differently")
     return "; ".join(words)

@@ -210,9 +210,9 @@ class RunCluster(_RunCluster, TypedDict):
     """A cluster of a stage."""
 
     differs: list[RunDifference]
-    """Changes by the run on this cluster. Empty once it has been started."""
+    """Changes by the run on this cluster. Empty once the update of the cluster has started."""
     earliestStart: Instant | None
-    """Null once it has been started."""
+    """Null once the update of the cluster has started."""
     waitsFor: str
     """Why it may not be changed when its stage can start, such as a closed maintenance window, or empty."""
 

@@ -373,7 +373,7 @@ def _change(change: ObjectChange) -> RunObjectChange:
 def _assumptions(state: str, run_forecast: StagedUpdateForecast) -> Iterator[str]:
     """Yield the assumptions of the earliest finish."""
     if state != RunState.RUN:
-        yield f"spec.state is {state}: the run waits for Run, which is assumed to happen now"
+        yield f"spec.state is {state}: it is assumed to be set to Run now"
     open_stages = [stage for stage in run_forecast.stages if stage.progress is not ForecastProgress.DONE]
     if any(stage.batches for stage in open_stages):
         yield "the update of a cluster is assumed to take no time"

@@ -100,8 +100,8 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
 def may_need_access(request: JsonObject, user: UserInfo, context: Context) -> bool:
     """Return whether the author of a write may need any rights.
 
-    This depends on the user, the kind, the subresource, the operation and the settings. The content of the objects, which
-    may be forged, is not read.
+    This depends on the user, the kind, the subresource, the operation and the settings. The content of the objects,
+    which may be forged, is not read.
 
     Args:
         request: ``request`` of a review, unvalidated.
@@ -270,7 +270,7 @@ def _of_work(document: JsonObject, context: Context) -> Iterator[Access]:
 
 
 def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access]:
-    """Yield the rights for a binding or policy snapshot written by hand: it sends the objects of its placement.
+    """Yield the rights for a binding or policy snapshot written by hand, which sends objects to clusters.
 
     If the placement is unknown, its objects are too, and the only right to review is ``place`` on the placement.
     """

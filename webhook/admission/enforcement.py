@@ -254,7 +254,7 @@ class DisruptionEnforcement:
         """Reserve the node. Return why it must not be disrupted, empty if it is reserved."""
         refusal = ""
 
-        def decide(held: Held) -> Held | None:  # runs once per attempt, on what the Lease holds then
+        def decide(held: Held) -> Held | None:  # runs once per attempt, on the current reservations in the Lease
             nonlocal refusal
             refusal = self._refusal(disruption, pool, held)
             return None if refusal else _with_node(disruption, pool, held, self._now())

@@ -204,8 +204,8 @@ def _removal_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> It
     """Yield the entries for writes of Kubernetes' kinds that may remove content from members.
 
     They fail open after a short timeout. Writes in reserved namespaces, and those of the controllers that finish
-    deletions, are not sent for review. Namespaces and definitions, subresources aside, already have entries of the
-    guard rail.
+    deletions, are not sent for review. If the guard rail is on, its entries already match definitions, and Namespaces
+    except their subresources.
     """
     judged: tuple[tuple[Kind, tuple[Operation, ...], tuple[str, ...]], ...] = (
         (kinds.NAMESPACE, ("UPDATE", "DELETE"), ("namespaces", *_LABELLED_BY)),

@@ -155,7 +155,7 @@ def _digests(text: str) -> frozenset[str]:
 
 
 def _only_namespace(placement: JsonObject, digests: frozenset[str], context: Context) -> str:
-    """Return the namespace that all confirmed items are in. Empty: there are others, or that is unknown."""
+    """Return the only namespace of all confirmed items. Empty: several namespaces, or unknown."""
     if home := namespace_of(placement):
         return home
     family = FAMILY_OF.get(group_kind(placement)[1])

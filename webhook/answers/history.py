@@ -173,7 +173,7 @@ class RunHistory:
             past.pending.append(trigger)
 
     def _past(self, ref: PlacementRef) -> _Past:
-        if ref not in self._pasts:  # what changed before the placement existed is not a trigger of its first decision
+        if ref not in self._pasts:  # an earlier change is not a trigger of the placement's first decision
             self._pasts[ref] = _Past(mark=self._members.counter)
         return self._pasts[ref]
 

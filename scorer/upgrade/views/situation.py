@@ -50,7 +50,7 @@ class UpgradeWaitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpgradeWait:
-    """One cause of a run's waiting.
+    """One reason why a run waits.
 
     Args:
         kind: Kind.
@@ -83,7 +83,7 @@ class UpgradeSituation:
         phase: State.
         stage: The current stage, empty if none.
         message: Message for users, may be empty.
-        waits: Causes of its waiting.
+        waits: Reasons why it waits.
     """
 
     phase: UpgradeState

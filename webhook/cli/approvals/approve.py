@@ -19,8 +19,8 @@ from webhook.cli.upgrades.run_client import UpgradeRuns
 HELP: Final = """Approve a pending approval request or upgrade gate.
 
 Name a run, an approval request or an upgrade gate. Only an open request or gate can be approved, not one that the run
-has not reached yet. If an upgrade run waits for several approvals, name the gate. To open a timed gate early, name it.
-`harbormaster run status` and `harbormaster upgrade status` list pending approvals.
+has not reached yet. If an upgrade run waits for several approvals, name the gate, or its stage with --stage. To
+open a timed gate early, name it. `harbormaster run status` and `harbormaster upgrade status` list pending approvals.
 
 \b
 Examples:

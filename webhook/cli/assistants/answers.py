@@ -68,7 +68,7 @@ def _shortened(value: Any, place: str, items: int, characters: int, omissions: C
 
 
 _FEWEST_MEMBERS: Final = 50
-"""Members of a map that are always kept: objects of an answer have fewer, so that only maps by name are shortened."""
+"""A map keeps at least this many members. Objects of an answer have fewer, so only maps keyed by name are shortened."""
 
 
 def _statements(omissions: Counter[str]) -> Iterator[str]:

@@ -307,7 +307,7 @@ class DrainTool(FileTool):
 
 
 class BudgetsTool(FileTool):
-    """Show how many nodes the budgets of NodePools allow to disrupt, per pool and reason: now, or on a calendar.
+    """Show how many nodes may be disrupted under the budgets of NodePools, by reason: now, or on a calendar.
 
     Without files and manifests, the running hub answers.
     """

@@ -73,7 +73,7 @@ _MISSING_FOR_DRAIN: Final = {
     POD_DISRUPTION_BUDGET: _MISSING[POD_DISRUPTION_BUDGET],
     NAMESPACE: _MISSING[NAMESPACE],
 }
-"""The same for a drain, which only moves the pods of some nodes."""
+"""As `_MISSING`, for a drain, which only moves the pods of some nodes."""
 _NAMED: Final = 5
 
 

@@ -18,7 +18,7 @@ HEADERS: Final = ("WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "DELAY
 HELD_HEADERS: Final = ("NODES", "BLOCKED FOR", "FROM", "UNTIL", "TIMES", "BLOCKED BY")
 SIDE_BY_SIDE: Final = ("POOL", "", "TODAY", "CHANGED")
 SHORTEST_SHOWN: Final = timedelta(minutes=15)
-"""Minimum blocked time of a node: in a table in total, in a calendar at a stretch. Shorter times are omitted."""
+"""Minimum blocked time of a node: its total in a table, a single period in a calendar. Shorter times are omitted."""
 _NAMED: Final = 3
 _LONGEST_MESSAGE: Final = 90
 _NOTHING: Final = "-"

@@ -1,4 +1,4 @@
-"""``harbormaster windows``: maintenance windows, and those of members, open or closed, and until when."""
+"""``harbormaster windows``: list maintenance windows, and show when those of each member open and close."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
