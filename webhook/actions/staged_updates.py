@@ -124,7 +124,7 @@ def _reject(order: ActionOrder, family: Family, run: JsonObject, situation: RunS
 def _stop(order: ActionOrder, family: Family, run: JsonObject, situation: RunSituation) -> ActionPlan:
     state = order_stop(run, situation)
     in_flight = [name for name, started, succeeded in _clusters(run) if started and not succeeded]
-    finishes = [f"The update of {named(in_flight)} in flight is finished."] if in_flight else []
+    finishes = [f"The update of {named(in_flight)} in flight will be finished."] if in_flight else []
     return ActionPlan(
         ["run", "stop", order.name, *namespace_words(order.namespace)],
         ("No further cluster is updated.", *finishes, *_progress(run), "The run can be resumed."),

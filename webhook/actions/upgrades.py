@@ -76,7 +76,7 @@ def _change(order: ActionOrder, document: JsonObject, run: ClusterUpgradeRun) ->
     if order.action is ActionName.STOP:
         patch = order_stop(run)
         running = _members(run, UpgradeState.RUNNING)
-        finishes = [f"The upgrade of {named(running, 'member')} in progress is finished."] if running else []
+        finishes = [f"The upgrade of {named(running, 'member')} in progress will be finished."] if running else []
         impact = ["No further member is upgraded.", *finishes, *_progress(run), "The run can be started again."]
         command, words = ["upgrade", "stop", order.name], ("already stopped", "stopping")
     else:

@@ -133,7 +133,7 @@ def _has_more_values(body: bytes, most: int) -> bool:
     if _separators(body) < most:
         return False
     bare = body.replace(rb"\\", b"").replace(rb"\"", b"")  # every remaining quote opens or closes a string
-    if bare.count(b'"') > 4 * most:  # each has two, and at most every other one is a key
+    if bare.count(b'"') > 4 * most:  # two per string, and at most every other string is a key
         return True
     return _separators(b"".join(bare.split(b'"')[::2])) >= most
 

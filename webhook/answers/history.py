@@ -1,10 +1,13 @@
 """The last decisions on every placement, so that a new decision can be compared with earlier ones.
 
 The decisions are read from the hub: from the status of the policy snapshots, as the cache observes changes. So every
-replica that watches knows the same decisions, regardless of the replica that schedules. Its history starts with the
-last recorded decision, because the hub does not keep earlier ones. The time of that decision is the creation time of
-its newest binding. A member report triggers no computation: only the member's name is recorded, if a change matters to
-scheduling.
+replica that watches knows the same decisions, regardless of the replica that schedules.
+
+The history of a replica starts with the last decision in each policy snapshot, because the hub does not keep earlier
+ones. The time of such a decision is the latest of these: the creation of the snapshot, the last transition of its
+condition, and the creation of its newest binding.
+
+A member report triggers no computation: only the member's name is recorded, if a change matters to scheduling.
 
 Source: docs/specifications/scheduling.md 22.
 """
@@ -194,7 +197,7 @@ class RunHistory:
         self._forget(ref)
 
     def _date(self, ref: PlacementRef, bindings: Iterable[JsonObject]) -> None:
-        """Date recorded decisions by the creation of their last binding.
+        """Date recorded decisions by the creation of their last binding, if that is later than the known time.
 
         The time of the condition changes only with its status. A decision on another number of clusters may leave the
         status unchanged, but it creates bindings. Called both for listed bindings and for listed snapshots, since

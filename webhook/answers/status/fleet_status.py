@@ -103,7 +103,7 @@ class FleetStatus(TypedDict):
     runs: StatusTally
     """Unfinished runs."""
     waiting: StatusSection
-    """Runs that continue only after an action of a user."""
+    """Runs that continue only after user action."""
     failing: StatusSection
     """Placements, latest runs and clusters that fail."""
     stuck: StatusSection
