@@ -121,7 +121,7 @@ class UpgradeOrders:
         self._sinks = sinks
 
     async def start(self, name: str, user: UserInfo) -> Ordered:
-        """Start or restart a run. The order is refused if the run is already started. See `_order` for the errors."""
+        """Start or restart a run. Refused if it is in progress or has ended. See `_order` for the errors."""
         token = secrets.token_hex(_TOKEN_BYTES)
 
         def order(run: ClusterUpgradeRun) -> JsonObject | None:

@@ -91,7 +91,7 @@ def load_known(
         texts: Receives the text of each file.
         read_only: Receives node classes and NodeOverlays. None means that they are noted like foreign documents.
         unused: Receives the number of skipped objects by kind, see `Repository`.
-        hub: Objects of a hub of files. The kinds that it defines are known.
+        hub: Objects of a hub that was read from files. The kinds that they define are known.
 
     Raises:
         UserError: There are no objects, a file or an object cannot be used, or two objects have the same name but
@@ -134,7 +134,7 @@ def read_repository(
         files: The files.
         namespace: See above.
         uses_read_only: Whether the caller uses node classes and NodeOverlays, so that they are not noted as skipped.
-        hub: Objects of a hub of files. The kinds that it defines are known.
+        hub: Objects of a hub that was read from files. The kinds that they define are known.
 
     Raises:
         UserError: The files of `Files.paths` have no objects, or standard input has none or is named twice.

@@ -270,7 +270,7 @@ async def deleted_objects(
         texts: The arguments, see `parse_object`.
         namespace: Namespace of ``-n``. None or empty: unset.
         default: Namespace of a namespaced kind if the user names none.
-        stored: The objects of a hub of files, which may define kinds.
+        stored: The objects of a hub that was read from files. They may define kinds.
         connection: The running hub, whose discovery has the other kinds. None: unset.
     """
     custom: Collection[Kind] = definitions(stored).values()
