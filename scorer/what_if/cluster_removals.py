@@ -1,4 +1,6 @@
-"""Objects that leave single clusters of a placement because of an override, after changes to a hub.
+"""Objects that leave single clusters of a placement, after changes to a hub.
+
+The cause is an override, or a staged update run that rolls out an earlier resource snapshot.
 
 The verdicts are those of the loop. A confirmation in the annotations of the changed placement counts.
 
@@ -75,7 +77,7 @@ def cluster_object_removals(
 def pending_objects(
     placement: JsonObject, binding: JsonObject, content: ClusterContent, hub: Changed
 ) -> frozenset[ObjectIdentity]:
-    """Return the objects that an override deletes on a cluster, and that remain until that is confirmed.
+    """Return the objects that leave a cluster, and that remain there until their removal is confirmed.
 
     Args:
         placement: As it would be stored.

@@ -110,7 +110,8 @@ class ContentRemoval(TypedDict):
     digest: str
     """Confirms the removal, in `harbormaster.dev/confirm-removal`."""
     clusters: list[str]
-    """The clusters that lose it because of an override, while others keep it. Empty: all clusters."""
+    """The clusters that lose it while others keep it, because of an override, or because a staged update run rolls out
+    an earlier resource snapshot. Empty: all clusters."""
 
 
 class RolloutWait(TypedDict):

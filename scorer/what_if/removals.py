@@ -30,6 +30,8 @@ def judged_selection(
 ) -> ObjectJudgement | None:
     """Return the verdict on the objects that leave a placement. None: disabled.
 
+    Also None if the selection is invalid and no removal is pending or confirmed.
+
     Args:
         placement: As it would be stored.
         selection: Its selection after the changes.
@@ -51,7 +53,7 @@ def object_removals(
 
     Args:
         placement: As it would be stored.
-        judgement: The verdict on these objects. None: disabled.
+        judgement: The result of `judged_selection`.
         selection: Its selection after the changes.
         groups: All of its resource snapshots.
         hub: The hub after the changes.
