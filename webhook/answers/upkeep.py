@@ -27,7 +27,7 @@ from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 
 _SHOWN: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.FAILED})
 _PLANNED: Final = _SHOWN | {UpgradeState.NOT_STARTED}
-"""States of a member in the view of a single cluster, which includes planned runs."""
+"""States of a member in the view of a single cluster, which includes planned upgrades."""
 
 
 class MemberWindow(TypedDict):
@@ -52,7 +52,7 @@ class MemberUpgrade(TypedDict):
     run: str
     """Name of the ClusterUpgradeRun."""
     state: Annotated[str, one_of("Running", "Pending", "Failed", "NotStarted")]
-    """`NotStarted` only for a single cluster that the run has yet to reach."""
+    """`NotStarted` only in the response for a single cluster: the run has not reached it yet."""
     message: str
     """Pending condition or problem."""
     fromVersion: NotRequired[str]
@@ -71,7 +71,7 @@ class ClusterUpkeep(TypedDict):
     onHold: NotRequired[Literal[True]]
     """Excluded from upgrades by annotation `harbormaster.dev/upgrade-hold`."""
     windowOpen: NotRequired[bool]
-    """Whether one of its maintenance windows is open. Absent: it has none."""
+    """Whether one of the windows for upgrades of its Kubernetes version is open. Absent: it has none."""
     windowUntil: NotRequired[Instant]
     """Time when `windowOpen` changes."""
     upgrade: NotRequired[MemberUpgrade]
