@@ -20,7 +20,7 @@ class UpdateRunWait(TypedDict):
     stage: str
     """Empty: not about a stage."""
     cluster: str
-    """Empty: not about a cluster."""
+    """Empty: not about a single cluster."""
     request: str
     """Name of the approval request, or of the gate. Empty: not about an approval."""
     since: Instant | None
@@ -48,7 +48,7 @@ class UpdateRun(TypedDict):
     strategy: str
     """Empty: an upgrade without a strategy."""
     resourceSnapshotIndex: str
-    """The version that it rolls out, empty until it is determined."""
+    """Index of the resource snapshot that it rolls out. Empty until it is determined, and for an upgrade."""
     rollbackOf: str
     """The run that it rolls back, empty if none."""
     canUndo: NotRequired[bool]
