@@ -41,8 +41,8 @@ DISRUPTION: Final = "disruption"
 MEMBER: Final = "member"
 """The gate of member clusters. Its things are their names."""
 ROLLOUT: Final = "rollout"
-"""The gate of placements. Its things are ``crp/web`` or ``rp/team/web``. See `member_reservation` for the second half.
-"""
+"""The gate of placements. Its things are ``crp/web`` or ``rp/team/web``. Each reservation has a second half at the gate
+of its member cluster: see `member_reservation`."""
 
 MOST_BYTES: Final = 200 * 1024
 """Size limit of a list. Kubernetes accepts 256 KiB for all annotations of an object together."""

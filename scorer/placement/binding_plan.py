@@ -259,7 +259,7 @@ def _repicked_binding(document: JsonObject, old: Binding, snapshot: str, decisio
         if old.previous_state is None:
             raise BrokenBindingError(f"binding {old.name} is Unscheduled and has no record of its previous state")
         state = old.previous_state
-        # REMOVE must not remain on a re-picked binding: a deletion by another client would count as the loop's.
+        # REMOVE must not remain on a re-picked binding: a deletion by another client would look like the loop's.
         obsolete_annotations = (PREVIOUS_BINDING_STATE, UNSCHEDULED_AT, REMOVAL_PENDING, REMOVE)
         annotations = {key: value for key, value in metadata["annotations"].items() if key not in obsolete_annotations}
         metadata = {**metadata, "annotations": annotations}

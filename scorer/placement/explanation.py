@@ -100,9 +100,9 @@ class EligibilityCheck(_EligibilityCheck, TypedDict):
     """Why the cluster does not pass."""
     heartbeatAge: NotRequired[DurationText]
     joined: NotRequired[ConditionWord]
-    """Status of the condition. Null: the agent has none."""
+    """Status of the condition. Null: the agent does not report it."""
     healthy: NotRequired[ConditionWord]
-    """Status of the condition. Null: the agent has none."""
+    """Status of the condition. Null: the agent does not report it."""
 
 
 _NamespaceCheck = TypedDict("_NamespaceCheck", {"name": Literal["namespace"], "pass": bool})
@@ -135,7 +135,7 @@ _TopologyCheck = TypedDict("_TopologyCheck", {"name": Literal["topology"], "pass
 
 
 class TopologyCheck(_TopologyCheck, TypedDict):
-    """Whether the hard spread constraints hold with one more placement there."""
+    """Whether the hard spread constraints hold with one more placement on the cluster."""
 
 
 class SpreadConstraint(TypedDict):
@@ -176,7 +176,7 @@ class Extreme(TypedDict):
     cluster: str
     """The cluster that reported it."""
     eligible: bool
-    """Whether that cluster was a candidate itself."""
+    """Whether that cluster passes every filter itself."""
 
 
 class SorterPoints(PropertyObservation, TypedDict):
@@ -225,7 +225,7 @@ class HeldBinding(TypedDict):
     name: str
     state: Annotated[str, ShapeOf(BindingState)]
     currentPolicy: bool
-    """Whether the binding was made under the present policy."""
+    """Whether the binding was made under the current policy."""
     snapshot: NotRequired[str]
     """The policy snapshot it was made under."""
     since: NotRequired[Instant]
@@ -237,7 +237,7 @@ class HeldBinding(TypedDict):
     recordedScore: NotRequired[PairOfScores]
     """Scores from the time when the cluster was picked."""
     wouldStillMatch: NotRequired[bool]
-    """Whether the cluster would pass the filters today."""
+    """Whether the cluster would pass the filters now."""
     wouldBeRefused: NotRequired[str]
     """Why the cluster would not pass the filters."""
 
@@ -246,7 +246,7 @@ SortKey = Literal["topologySpread", "affinity", "tieBonus", "name"]
 
 
 class Gap(TypedDict):
-    """The distance of a cluster that was not picked to the last picked one."""
+    """The gap between a cluster that was not picked and the last picked one."""
 
     toLastPicked: str
     decidedBy: SortKey
@@ -261,7 +261,7 @@ Check = Annotated[
 
 
 class ExplainedCluster(TypedDict):
-    """Explanation why one cluster was picked, kept or rejected."""
+    """Explanation of why one cluster was picked, kept or rejected."""
 
     cluster: str
     verdict: Verdict
@@ -274,7 +274,7 @@ class ExplainedCluster(TypedDict):
     topology: NotRequired[TopologyPoints]
     affinity: NotRequired[AffinityPoints]
     tieBonus: NotRequired[bool]
-    """Whether an existing binding broke a tie in its favor."""
+    """Whether ties are broken in its favor, because it holds a binding of an earlier policy."""
     binding: NotRequired[HeldBinding]
     gap: NotRequired[Gap]
     warnings: NotRequired[list[str]]
@@ -318,19 +318,19 @@ class ExplainAnswer(TypedDict):
     trigger: Trigger | None
     """The cause of the last decision. Null: unknown."""
     fleetRevision: FleetRevision
-    """Names the state of the fleet that was judged, `<fleet>/<step>`."""
+    """Revision of the fleet that was evaluated, as `<fleet>/<step>`."""
     policyHash: str
     """Hash of the policy."""
     evaluatedAt: Instant
     """The reference instant of ages."""
     wanted: int | None
-    """Number of clusters that the placement wants. Null: all."""
+    """Number of clusters that the placement requests. Null: all, or the policy cannot be evaluated."""
     found: int
     fleetSize: int
     batches: int
     """Rounds of picking. 0: nothing had to be picked."""
     counts: dict[str, int]
-    """Clusters not taken, by reason."""
+    """Number of clusters that were not selected, by reason."""
     message: str
     """The message of the Scheduled condition."""
     items: list[ExplainedCluster]

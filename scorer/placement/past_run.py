@@ -63,7 +63,7 @@ class PastRun(TypedDict):
     gained: list[str]
     lost: list[str]
     counts: dict[str, int]
-    """Clusters not taken, by reason."""
+    """Number of clusters that were not selected, by reason."""
     message: str
     """The message of the Scheduled condition."""
     difference: list[str]

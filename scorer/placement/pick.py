@@ -23,9 +23,9 @@ class Ranks:
 
     Args:
         rows: Shape (candidates,), ascending.
-        topology: Points of the spread constraints, None for 0 each.
-        affinity: Points of the preferences, None for 0 each.
-        bonus: Whether the cluster holds an obsolete binding, None if no cluster does.
+        topology: Points of the spread constraints. If None, 0 each.
+        affinity: Points of the preferences. If None, 0 each.
+        bonus: Whether the cluster holds an obsolete binding. If None, no cluster does.
     """
 
     rows: RowColumn

@@ -26,7 +26,7 @@ from scorer.placement.schedule import ScheduleResult, Scored, hold, schedule
 from scorer.selectors import InvalidPolicyError
 
 WOULD_BE_NEXT = "?"
-"""Stands for the policy snapshot of a policy that has none yet: every binding counts as obsolete."""
+"""Placeholder for the policy snapshot of a changed policy, which has none yet: every binding counts as obsolete."""
 
 
 class PlannedPick(TypedDict):
@@ -40,7 +40,7 @@ class PlannedPick(TypedDict):
 
 
 class Loser(TypedDict):
-    """A cluster that passes every filter and is not among the best."""
+    """A cluster that passes every filter but is not among the best."""
 
     cluster: str
     score: PairOfScores
@@ -68,7 +68,7 @@ class PlacementDecision(TypedDict):
     namespace: str
     type: Annotated[str, one_of(*PlacementType)]
     wanted: int | None
-    """Number of clusters that it would want. Null: all."""
+    """Number of clusters that the placement requests. Null: all, or the policy cannot be evaluated."""
     picked: list[PlannedPick]
     """Picked clusters by their present scores, then kept ones by the scores recorded when they were picked.
 
@@ -96,8 +96,9 @@ def decide(
         placement: ClusterResourcePlacement or ResourcePlacement.
         fleet: The clusters to schedule it on.
         bindings: Bindings of the placement.
-        snapshots: Its policy snapshots. The latest decides which bindings were made under the present policy. Without
-            any snapshot, every binding counts as made under the present policy.
+        snapshots: Its policy snapshots. If the latest one holds the present policy, its bindings are current and all
+            others obsolete. If it holds an earlier policy, all bindings are obsolete. Without any snapshot, all
+            bindings are current.
         now: Reference instant for heartbeats and expirations.
         previous: Another run, as for `schedule`.
 

@@ -128,7 +128,7 @@ def _property_comparison(requirement: PropertyRequirement, fleet: Fleet, row: in
 
 
 def _observe(entry: PropertyObservation, fleet: Fleet, row: int, now: datetime) -> None:
-    """Fill in the reading with its age, or whether it is missing, expired or unreadable."""
+    """Fill in the reading and its age, or mark it as missing, expired or unreadable."""
     name = entry["name"]
     reading: PropertyReading | None = fleet.quantity(name).readings[row]
     member = fleet.members[row]
@@ -213,7 +213,7 @@ def _preferred_term_points(term: PreferredTerm, batch: Round, cycle: Cycle, row:
 
 
 def _add_range(entry: SorterPoints, term: PreferredTerm, batch: Round, row: int) -> None:
-    """Add the clusters at the ends of the range, whether they are eligible, and where this one lies in it."""
+    """Add the ends of the observed range, each with its cluster, and the position of this cluster in the range."""
     assert term.sorter is not None
     fleet = batch.cycle.fleet
     column = fleet.quantity(term.sorter.name)

@@ -20,7 +20,7 @@ from scorer.placement.schedule import ScheduleResult, Scored
 MOST_DECISIONS = 1000
 MOST_UNSELECTED = 20
 MOST_TOLD = 12
-"""Maximum number of clusters that a text names."""
+"""Maximum number of clusters that a message names."""
 
 FULFILLED = "SchedulingPolicyFulfilled"
 UNFULFILLED = "SchedulingPolicyUnfulfilled"
@@ -30,8 +30,8 @@ INVALID = "SchedulingPolicyInvalid"
 def decisions(schedule: ScheduleResult) -> list[JsonObject]:
     """Return ``status.targetClusters``: selected clusters, then losers by rank, then rejected ones by name.
 
-    A policy that lists clusters has those that it misses after the selected ones, and no losers. The number of entries
-    is limited.
+    A PickFixed policy has no losers: its selected clusters are followed by the listed clusters that could not be
+    picked. The number of entries is limited.
     """
     selected = [picked_decision(schedule, pick) for pick in schedule.picked] + [
         _kept_decision(binding) for binding in schedule.kept
@@ -144,7 +144,7 @@ def _name_list(names: list[str]) -> str:
 
 
 def unselected_counts(schedule: ScheduleResult) -> dict[str, int]:
-    """Count the clusters that are not selected by category, most frequent first."""
+    """Return the number of unselected clusters in each category, most frequent first."""
     counts: dict[str, int] = {}
     for _, rejection in schedule.missed:
         counts[rejection.category] = counts.get(rejection.category, 0) + 1

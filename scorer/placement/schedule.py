@@ -45,7 +45,7 @@ class Screened(NamedTuple):
     Args:
         passed: Per filter of the profile, the clusters that passed it, None for all.
         rows: The clusters that passed all filters.
-        affinity: Points of the clusters, None for 0 each.
+        affinity: Points of the clusters. If None, 0 each.
     """
 
     passed: tuple[BoolColumn | None, ...]
@@ -188,7 +188,7 @@ class ScheduleResult:
 
     @property
     def picked_clusters(self) -> frozenset[str]:
-        """The clusters that are picked, now or again."""
+        """The clusters that are picked for the first time or again."""
         return frozenset(pick.cluster for pick in self.picked)
 
     @property
@@ -297,7 +297,8 @@ def _screen_fleet(profile: Profile, cycle: Cycle, previous: ScheduleResult | Non
 def confirm(request: Request, fleet: Fleet, bindings: Sequence[Binding], now: datetime) -> list[Binding]:
     """Return bindings marked current if their cluster passes the filters now, else marked obsolete.
 
-    Used for lost bindings. Scores do not count, so a feasible cluster keeps its content.
+    Used for lost bindings. A PickFixed policy must also list the cluster. Scores do not count, so a feasible cluster
+    keeps its content.
     """
     if not bindings:  # nearly always: screening costs as much as a decision
         return []

@@ -84,7 +84,10 @@ def cluster_traces(run: ScheduleResult) -> list[ClusterTrace]:
 
 
 def _last_batch(run: ScheduleResult) -> Round | None:
-    """Return the last batch. For a run that judged no cluster: the one that it would have had, None for PickFixed."""
+    """Return the last batch. For a run that judged no cluster, return the batch that it would have had.
+
+    None for such a run if it is PickFixed, or if its policy cannot be evaluated.
+    """
     if run.last is not None or run.request is None:
         return run.last
     if run.request.policy.placement_type is PlacementType.PICK_FIXED:

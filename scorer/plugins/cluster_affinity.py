@@ -185,7 +185,7 @@ def weigh(column: QuantityColumn, rows: RowColumn, order: str, weight: int) -> I
     if bounds is None:
         return np.zeros(rows.size, dtype=np.int64)
     low, high = bounds
-    share = column.doubles(rows, high if order == ASCENDING else low)  # a copy: what follows writes to it
+    share = column.doubles(rows, high if order == ASCENDING else low)  # a copy: the code below writes to it
     share -= low
     share /= high - low
     if order == ASCENDING:

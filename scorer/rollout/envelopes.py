@@ -102,7 +102,7 @@ def unwrap(
     """
     key = EnvelopeKey.of(envelope)
     if len(key.name) > 63:
-        return EnvelopeError(f"{key}: its name has {len(key.name)} characters, at most 63 can be placed")
+        return EnvelopeError(f"{key}: its name has {len(key.name)} characters, must have at most 63")
     data = envelope.get("data") or {}
     if not isinstance(data, Mapping) or not 0 < len(data) <= MANIFEST_LIMIT:
         return EnvelopeError(f"{key}: data must have 1 to {MANIFEST_LIMIT} objects, has {len(data)}")

@@ -360,7 +360,7 @@ def _classify(
     for binding in bindings:
         is_held = binding.cluster in held_clusters
         if binding.pending not in (None, PendingReason.REPLACEMENT) and not binding.deleting:
-            continue  # it may remain for long: it neither lends room to updates nor takes room from new clusters
+            continue  # it may remain for long, so it neither makes room for updates nor takes any from new clusters
         if binding.state is not BindingState.UNSCHEDULED:
             classes.targeted += 1
         if binding.state is BindingState.BOUND:
@@ -368,7 +368,7 @@ def _classify(
         if binding.state is BindingState.SCHEDULED:
             (classes.waiting if is_held else classes.bindable).append(binding)
             continue
-        if binding.empty:  # it never becomes ready: counted among those that may, it would keep others out
+        if binding.empty:  # never becomes ready: in can_be_ready, it would keep new clusters out
             if not binding.deleting:
                 classes.empty.append(binding)
             continue
@@ -402,7 +402,7 @@ def _classify(
 
 def _budget(classes: _Classes, requested: RequestedClusters, limits: RollingUpdateLimits) -> RollingUpdateBudget:
     target = requested.target(classes.targeted)
-    # Until the scheduler has dropped the clusters above a smaller N, they lend no room to updates.
+    # After N was lowered, the surplus clusters make no room for updates until the scheduler has dropped them.
     lowest = max(target, classes.bound) - scaled_up(limits.max_unavailable, target)
     # A removal that waits for a replacement cannot make room for it.
     highest = target + max(scaled_up(limits.max_surge, target), 1 if classes.awaited else 0)

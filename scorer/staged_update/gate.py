@@ -129,7 +129,7 @@ def _approval(request: str, position: str, detail: MemberDetail) -> MemberAnswer
 
 
 def _remaining_wait(run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, now: datetime) -> timedelta:
-    """Return the remaining wait after a stage, which started when all clusters of the stage were updated.
+    """Return the remaining wait after a stage. The wait starts when all clusters of the stage are updated.
 
     Zero if the record has no wait or no start. A wait that is unreadable or out of range never ends: `_LONGEST_WAIT`.
     """

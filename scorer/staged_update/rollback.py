@@ -70,7 +70,7 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
     copied_annotations = {key: own[key] for key in _KEPT if key in own}
     remaining = {key: text for key, text in copied_annotations.items() if not text or not annotation_problem(key, text)}
     annotations = {ROLLBACK_OF: name_of(run), **remaining}
-    if ON_FAILURE in own:  # an own annotation prevents the copy of Rollback from the strategy
+    if ON_FAILURE in own:  # its own annotation keeps Rollback from being copied from the strategy
         annotations[ON_FAILURE] = str(OnFailure.STOP)
     metadata: JsonObject = {"name": name, "annotations": annotations}
     if namespace := namespace_of(run):
@@ -94,6 +94,6 @@ def is_index(text: str) -> bool:
 
 
 def previous_index(run: JsonObject) -> str:
-    """Return the resource snapshot that most clusters had before a run. Empty if unknown, or none but the run's."""
+    """Return the index of the resource snapshot that most clusters had before a run. Empty: unknown, or `NO_INDEX`."""
     recorded_index = annotation(run, PREVIOUS_INDEX)
     return recorded_index if is_index(recorded_index) else ""

@@ -154,8 +154,8 @@ def undo(
         force: Also undo the changes of newer runs.
 
     Raises:
-        RunOrderRefusedError: The run is unfinished, was undone already, or has changed nothing. Or its previous
-            resource snapshot is unavailable, or a newer run exists and *force* is False.
+        RunOrderRefusedError: The run is neither finished nor stopped, was undone already, or has changed nothing. Or
+            its previous resource snapshot is unavailable, or a newer run exists and *force* is False.
     """
     other_runs, record = list(runs), UndoRecord.of(run)
     others = (UndoRecord.of(other) for other in other_runs if _same_placement(run, other))

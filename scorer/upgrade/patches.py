@@ -100,9 +100,10 @@ def parts_of(run: ClusterUpgradeRun) -> list[tuple[str, str]]:
 
 
 def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
-    """Return a run that repeats the skipped and failed upgrades of another run, with the same versions.
+    """Return a run that repeats the skipped and failed upgrades of another run.
 
-    It has the same members in the same order. Members that are already at their target are skipped.
+    It selects members with the same strategy and selector, and has the versions that the other run resolved. Images of
+    the selection ``Latest`` are chosen again. Members that are already at their target are skipped.
 
     Args:
         run: A finished, failed or stopped run.
@@ -138,7 +139,7 @@ def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
 
 
 def _images(run: ClusterUpgradeRun) -> JsonObject | None:
-    """Return the node images of the new run, pinned to the resolved ones if there are any."""
+    """Return the node images of the new run: those that the old run resolved, or ``Latest`` again."""
     selection = selection_of(run.spec.upgrade)
     if selection is None:
         return None
@@ -156,7 +157,7 @@ def _retry_name(name: str) -> str:
 def order_answer(
     gate: Mapping[str, Any], message: str, now: datetime, *, approve: bool
 ) -> Sequence[Mapping[str, Any]] | None:
-    """Return the conditions of a gate after its approval or rejection. None: it is approved or completed already.
+    """Return the conditions of a gate after its approval or rejection, or None if it needs no approval any more.
 
     Args:
         gate: The ClusterUpgradeGate.

@@ -27,7 +27,7 @@ FORECAST: Final = timedelta(days=14)
 """Longest forecast of the end of a drift."""
 _ASSUMED: Final = SimulationAssumptions()
 REPLACEMENT: Final = _ASSUMED.launch + _ASSUMED.shortest_drain
-"""Shortest time to replace one node by another."""
+"""Minimum time to replace one node with another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class DriftForecast:
         nodes: Names of the nodes that newly drift, sorted.
         total: Number of the pool's nodes.
         in_a_day: Maximum number of nodes that the budgets allow to be replaced within a day. None: unlimited.
-        done: Earliest time at which all are replaced. None: unknown, or later than `FORECAST`.
+        done: Earliest time at which all of them are replaced. None: unknown, or not within `FORECAST`.
     """
 
     nodes: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class DriftForecast:
 
 
 def node_names(claims: Iterable[JsonObject]) -> tuple[str, ...]:
-    """Return the nodes of claims, sorted. A claim without a node counts by its own name."""
+    """Return the sorted node names of *claims*. A claim without a node is listed under its own name."""
     return tuple(sorted(text_at(claim, "status", "nodeName") or name_of(claim) for claim in claims))
 
 
@@ -86,14 +86,17 @@ def consolidates(pool: NodePool) -> bool:
 
 
 def is_drifted(claim: JsonObject) -> bool:
-    """Return whether the provisioner has found a claim drifted. Such a claim is replaced regardless of the write."""
+    """Return whether the provisioner has marked a claim as drifted: it is replaced regardless of the write."""
     return any(
         (condition.get("type"), condition.get("status")) == ("Drifted", "True") for condition in conditions_of(claim)
     )
 
 
 def _pace(count: int, total: int, budgets: Sequence[Budget], now: datetime) -> tuple[int | None, datetime | None]:
-    """Return how many nodes can be replaced in the next day, None if unlimited, and when *count* nodes are."""
+    """Return the number of nodes that can be replaced in the next day, and the time when *count* nodes are replaced.
+
+    A number of None means unlimited. A time of None means later than `FORECAST` from now.
+    """
     calendars = calendar(budgets, NodeCounts(total), now, now + FORECAST).reasons
     spans = next(each.spans for each in calendars if each.reason is DisruptionReason.DRIFTED)
     in_a_day: int | None = 0

@@ -1,9 +1,12 @@
 """Simulation of a cluster: the planner's decisions are executed on a simulated clock.
 
 The clock jumps to the next instant at which something can change: a node becomes ready, a drain ends, a pod is
-force-deleted, a budget opens, or a node expires. At each of them the planner runs, and its decision is executed: after
-15 seconds its commands are validated, nodes are marked, and replacements launched. When those are ready, the nodes are
-drained.
+force-deleted, a budget opens, or a node expires. The planner then runs. After a run without a command, the next run is
+throttled (`SimulationAssumptions.poll_interval`), unless a hold ends earlier. Each command is executed in three steps:
+
+1. A command that deletes empty nodes or consolidates nodes waits 15 seconds, and is validated again.
+2. The nodes are marked, and their replacements are launched.
+3. When the replacements are ready, the nodes are drained.
 
 Source: docs/specifications/nodepool-disruption.md 5.1, 5.6, 7, 7.1, 9 and 10.
 """
@@ -208,7 +211,7 @@ class _Simulation:
         )
 
     def _plan(self) -> None:
-        """Run the planner until its decision cannot be executed immediately."""
+        """Run the planner until it returns no command, or a command that must wait for its validation."""
         if self._awaiting is not None:
             command, at = self._awaiting
             if at > self._now:
@@ -374,7 +377,7 @@ class _Simulation:
         return "drifted" if drift is None else drift.message
 
     def _periods_of_interest(self, holds: Iterable[Held]) -> Iterator[BlockedPeriod]:
-        """Yield holds of nodes that should be disrupted, without those that are merely not worth it."""
+        """Yield the holds to report. A node whose disruption would not pay off is omitted."""
         holds, remaining = list(holds), dict[str, int]()
         excluded_nodes = {
             hold.node for hold in holds if hold.wanted == DisruptionReason.UNDERUTILIZED and hold.reason in _NEVER
@@ -475,7 +478,7 @@ def _sum(prices: Iterable[float | None]) -> float | None:
 
 
 def _hours(length: timedelta | None) -> str:
-    """Return a duration in the format of pools."""
+    """Format a duration as in the spec of a NodePool."""
     if length is None:
         return "Never"
     seconds = int(length.total_seconds())

@@ -18,7 +18,7 @@ _NODES: Final = "nodes"
 
 
 def missing_nodes(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
-    """Return how many nodes a static pool lacks, within its limit, 0 for other pools.
+    """Return how many nodes a static pool lacks, within its limit. 0: not static, not ready, or being deleted.
 
     Args:
         pool: The pool.

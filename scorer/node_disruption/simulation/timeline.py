@@ -20,7 +20,7 @@ SCALE_DOWN: Final = "ScaleDown"
 OVERPROVISIONED: Final = "Overprovisioned"
 """Reason for the removal of a surplus node."""
 PROVISIONING: Final = "Provisioning"
-"""Pseudo-method for nodes launched for pending pods without a removal."""
+"""Pseudo-method for nodes launched for pending pods, or for pods of earlier removals."""
 SHORTEST_PAUSE: Final = timedelta(seconds=10)
 """Minimum interval between two runs of the planner, as in the reference."""
 _NODES_SQUARED_PER_SECOND: Final = 1_000
@@ -54,8 +54,9 @@ class SimulationAssumptions:
     def poll_interval(self, nodes: int) -> timedelta:
         """Return the interval between two runs of the planner for this number of nodes.
 
-        Up to 100 nodes it is the ten seconds of the reference. Beyond, it grows with the cost of a run: eight minutes
-        for 700 nodes, an hour and seven minutes for 2,000.
+        If `look_again` is set, it is the interval. Otherwise, it is ten seconds for up to 100 nodes, as in the
+        reference, and grows with the square of the number of nodes above that: eight minutes for 700 nodes, and an hour
+        and seven minutes for 2,000.
         """
         if self.look_again is not None:
             return self.look_again
@@ -176,7 +177,7 @@ class PoolSummary:
         nodes_after: Nodes at the end.
         price_before: Price of its nodes per hour at the start. None: unknown.
         price_after: Price at the end. None: unknown.
-        disrupted: Number of disruptions, by reason.
+        disrupted: Number of disrupted nodes, by reason.
         savings: Savings per hour of all events. None: unknown, a price is missing.
         longest: Longest hold of one of its nodes, or None.
     """

@@ -142,8 +142,8 @@ def _mode(
 ) -> ConfirmationMode:
     """Return the mode of the loss of *clusters* from *total* clusters, given the number of replacements.
 
-    A loss that waits for confirmation still counts as many later, unless every cluster of it is replaced. Neither the
-    end of the window nor the confirmation of other clusters releases it.
+    A loss that is waiting for confirmation remains a loss of many clusters until every one of them is replaced.
+    Neither the end of the window nor the confirmation of other clusters changes that.
     """
     if not clusters:
         return ConfirmationMode.OFF

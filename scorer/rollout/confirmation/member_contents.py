@@ -1,4 +1,4 @@
-"""Content of namespaces on members that is deleted with them, in words: volume claims, and objects of other clients.
+"""Content that is deleted with namespaces on members, in words: volume claims, and objects of other clients.
 
 Members count it and report it with its time (`webhook.member.properties.namespace_contents`). It is shown to the user
 who confirms, and changes no digest. A cluster without a count is unknown, and is counted as such.
@@ -55,11 +55,11 @@ def leaving_namespaces(placement: JsonObject, items: Iterable[RemovalItem]) -> f
 
 
 def member_contents(namespaces: Iterable[str], counts: Iterable[NamespaceCounts | None]) -> MemberContents | None:
-    """Return what namespaces hold on several members. None if no namespace is deleted.
+    """Return the content of deleted namespaces on several members, or None if no namespace is deleted.
 
     Args:
-        namespaces: Their names.
-        counts: Counts of each member. None: unknown, because the member has not reported any.
+        namespaces: Names of the namespaces.
+        counts: Counts of each member. None: unknown, it has no MemberCluster.
     """
     names = sorted(namespaces)
     if not names:

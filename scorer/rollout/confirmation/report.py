@@ -87,7 +87,10 @@ def oldest(items: Iterable[RemovalItem]) -> datetime | None:
 def pending_message(
     placement: JsonObject, items: Sequence[RemovalItem], now: datetime, bindings: Iterable[JsonObject] = ()
 ) -> str:
-    """Return the effect, the digests, why a confirmation does not count, and which clusters hold older Works.
+    """Return the message about pending removals.
+
+    It contains the effect, the digests, the reason why a confirmation does not count, and the clusters that hold older
+    Works.
 
     Args:
         placement: With its annotations.

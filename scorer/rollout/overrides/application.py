@@ -1,8 +1,10 @@
 """Applying the overrides of a binding to the objects that its member cluster gets.
 
 If a path, a variable or a snapshot does not exist, nothing is placed until the user corrects it: an object is never
-placed half overridden. Two differences from the reference: once an override has deleted an object, later overrides do
-not apply to it. A patch cannot turn an object into another one, even if it bypassed admission.
+placed half overridden. There are two differences from the reference:
+
+- Once an override has deleted an object, later overrides do not apply to it.
+- A patch cannot turn an object into another one, even if it bypassed admission.
 
 Source: docs/specifications/rollout.md 6.4; KubeFleet pkg/controllers/workgenerator/override.go.
 """
@@ -85,7 +87,7 @@ class _BindingOverride:
 
     @cached_property
     def _by_selection(self) -> Mapping[OverrideTarget, Sequence["_SnapshotOverride"]]:
-        """The overrides in their order, by each selection that they make."""
+        """The overrides in order, grouped by the targets that they select."""
         by_selection: dict[OverrideTarget, list[_SnapshotOverride]] = defaultdict(list)
         for key in self._wanted:
             override = _SnapshotOverride(self._snapshots[key], self._member)
@@ -209,7 +211,7 @@ def _name(content: JsonObject) -> str:
 
 
 def _is_confidential(content: JsonObject, rule: ParsedOverrideRule) -> bool:
-    """Return whether messages must not contain values of a rule, because more users may read them than the override.
+    """Return whether messages must not contain the values of a rule: more users may read a message than the override.
 
     The object may be a Secret, or an envelope with one, or the rule may add one.
     """

@@ -231,8 +231,8 @@ def nearest_names(word: str, names: Collection[str]) -> list[str]:
 
     Only the first `MOST_COMPARED` names in alphabetical order are compared.
 
-    The time is linear in the lengths. Users choose both sides, and a comparison of all parts, as by ``difflib``, takes
-    seconds for names that are long and of few different letters.
+    The time is linear in the lengths of the names, which users choose. A comparison of all substrings, as in
+    ``difflib``, takes seconds for long names with few distinct characters.
     """
     compared_names = sorted(names)[:MOST_COMPARED]
     return nsmallest(MOST_SUGGESTIONS, compared_names, key=lambda name: (-_similarity(word, name), name))

@@ -2,7 +2,7 @@
 
 One table serves every mechanism that separates the author's fields from the cluster's:
 
-- the hub removes fields that its own cluster filled before it stores an object (`without_filled_fields`);
+- a snapshot on the hub leaves out the fields that the hub's own cluster filled (`without_filled_fields`);
 - a three-way merge and a comparison start from the manifest with the member's fields in it (`with_member_fields`), so
   that they neither revert nor report them;
 - server-side apply leaves them out of its configuration (`without_member_fields`).
@@ -65,7 +65,8 @@ class FieldRule:
     def belongs_to_member(self, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
         """Return whether the field is the member's if the manifest has no value for it.
 
-        Example: the author of a ClusterRole removes all of its rules. Nothing aggregates the role, so they are dropped.
+        Example: the author of a ClusterRole removes all of its rules. Nothing aggregates the role, so the member's
+        rules are removed as well.
         """
         return self.overwritten is _never or self.prevails(manifest, live)
 
@@ -83,7 +84,7 @@ def _has_generated_selector(job: Mapping[str, Any]) -> bool:
 
 
 def _is_bound_by_controller(volume_or_claim: Mapping[str, Any]) -> bool:
-    """Return whether the hub's controller bound a claim to its volume. Otherwise the author named the counterpart."""
+    """Return whether a controller bound a volume or a claim to its counterpart. Otherwise the author named it."""
     return "pv.kubernetes.io/bound-by-controller" in annotations_of(volume_or_claim)
 
 
@@ -109,8 +110,9 @@ _PEOPLES_TOOLS: Final = "kubectl"
 def _has_injected_ca(document: Mapping[str, Any]) -> bool:
     """Return whether a controller writes the CA bundles of an object.
 
-    Either the object requests them from an injector, or a field manager wrote a bundle but not the address next to it.
-    Controllers that rotate their own certificates do so (Gatekeeper, Kyverno).
+    Either the object requests them from an injector, or a field manager other than kubectl wrote a bundle but not the
+    ``service`` or ``url`` next to it. Controllers that rotate their own certificates write only the bundle (Gatekeeper,
+    Kyverno).
     """
     if not _CA_INJECTORS.isdisjoint(annotations_of(document)):
         return True

@@ -4,8 +4,8 @@ Its value is a list of JSON Pointers, separated by commas or white space, or a J
 one of these: ``/spec/replicas`` or ``["/spec/replicas", "/data/a,b"]``. An object is created with its whole manifest.
 After that the agent neither writes nor compares the fields.
 
-An item of a list is named by its position in the manifest. If the items have distinct ports or names, the item with the
-same one on the member is meant.
+An item of a list is named by its position in the manifest. If the items have distinct ports or names, the pointer
+applies to the item with the same port or name on the member.
 
 Source: docs/specifications/rollout.md 2.10; RFC 6901.
 """

@@ -85,7 +85,7 @@ def is_removal_requested(binding: Mapping[str, Any]) -> bool:
 
 
 def is_unscheduled_by_others(binding: Mapping[str, Any]) -> bool:
-    """Return whether another client than the loop has set a binding to Unscheduled.
+    """Return whether a client other than the loop has set a binding to Unscheduled.
 
     The loop records the previous state, or the pending removal, in the same write.
     """

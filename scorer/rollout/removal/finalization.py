@@ -38,7 +38,7 @@ from scorer.rollout.removal.deletion import is_member, is_removal_requested
 from scorer.rollout.removal.marks import REMOVED, is_marked_for_removal
 
 UNREPORTED_FOR: Final = timedelta(seconds=5)
-"""Time that a placement waits for its Works without a report, unless an agent has named an obstacle."""
+"""Time until a placement reports that it waits for its Works, unless an agent has named an obstacle before."""
 _MOST_NAMED: Final = 5
 
 

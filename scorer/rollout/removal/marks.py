@@ -37,8 +37,8 @@ from scorer.api.names import KEEP, REMOVE, WORK_OBJECTS
 from scorer.api.unstructured.documents import annotation, manifests_of, uid_of, with_metadata
 
 REMOVED: Final = "Removed"
-"""Type of the condition on a Work and a binding, and with the kind in front on a placement. It exists only while it is
-False."""
+"""Type of the condition on a Work and a binding. On a placement, it is prefixed with the kind. It exists only while it
+is False."""
 
 FINALIZERS_REMAIN: Final = "FinalizersRemain"
 """Reason of that condition, and of an Event: objects on a member cannot be deleted."""
@@ -84,7 +84,7 @@ class RemovalFacts:
         shared: It has other owners as well.
         marked: It is annotated to remain (`is_marked`).
         untouchable: An earlier release has applied it. This one never does (`scorer.rollout.selection.exclusions`).
-        occupied: It is a definition, and deleting it would delete objects that did not come from Works.
+        occupied: It is a CustomResourceDefinition, and deleting it would delete objects that did not come from Works.
         compared: The Work only compares, and the object was never applied: an earlier agent took it over to compare it.
         listed: Its Work still holds it.
         signed: The Work holds exactly the objects that the hub has written into it.
@@ -127,9 +127,9 @@ class RemovalFacts:
 def removal_action(content: RemovalFacts) -> RemovalAction:
     """Return what to do with an object. This is the only place that decides it.
 
-    Nothing is done to an object that the agent does not own, on a member that is leaving, or for an older Work.
-    Otherwise, an object that the agent must not touch is released whether or not its removal was ordered: garbage
-    collection would delete it with its owner.
+    An object is kept unchanged if the agent does not own it, the member is leaving, or the Work is older. Otherwise, an
+    object that the agent must not touch is released whether or not its removal was ordered: garbage collection would
+    delete it with its owner.
 
     Example: a Work no longer lists Deployment ``web``. If the hub has signed the Work's content, the Deployment is
     removed. If not, a user may have edited the Work by hand, and the Deployment is kept.

@@ -102,7 +102,8 @@ def _subindex(snapshot: JsonObject) -> int:
 def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
     """Return the group whose master is labeled latest and has a hash. None if no group has a master.
 
-    If several groups qualify, the last one counts. If none does, as after a crash, the last group with a master does.
+    If several groups qualify, the last one is returned. If none qualifies, as after a crash, the last group with a
+    master is returned.
 
     Args:
         groups: The groups, sorted by index.

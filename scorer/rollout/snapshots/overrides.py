@@ -44,7 +44,7 @@ HISTORY_LIMIT: Final = 10
 """Snapshots kept of one override, the latest among them, besides those in use."""
 
 LABEL_LIMIT: Final = 63
-"""Maximum length of a label value, in characters. The override's name is one, on its snapshots."""
+"""Maximum length of a label value, in characters. The name of an override is a label value on its snapshots."""
 
 _OVERRIDE_KINDS: Final = frozenset(family.override.kind for family in FAMILIES)
 
@@ -92,7 +92,7 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
     first = max(map(_index, sorted_snapshots), default=-1) + 1
     index = next(index for index in count(first) if f"{name}-{index}" not in names)
     snapshot = _make(override, index, digest)
-    writes = create(snapshot), *_labelled(live, is_latest=False)  # in this order, see above
+    writes = create(snapshot), *_labelled(live, is_latest=False)  # in this order: see the module docstring
     return OverrideSnapshotPlan(writes, name_of(snapshot), index)
 
 

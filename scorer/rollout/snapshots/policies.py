@@ -97,8 +97,8 @@ def plan_policy_snapshots(
     # next pass repairs. The other order would leave two, which stops the planning (see above).
     planned_writes: list[Write] = []
     surplus = sorted_snapshots[: max(0, len(sorted_snapshots) - history_limit(placement) + 1)]
-    # The record of clusters that were left outlives the history limit: surplus snapshots with a record are not deleted
-    # in this pass, but once the successor has a copy of it.
+    # The record of lost clusters outlives the history limit: surplus snapshots with a record are deleted only after
+    # their successor, which has a copy of it, is created.
     recording_snapshots = [snapshot for snapshot in sorted_snapshots if annotation(snapshot, CLUSTERS_HELD)]
     retained_snapshots = [snapshot for snapshot in surplus if snapshot in recording_snapshots]
     if latest_snapshots and (latest_snapshots[0] not in surplus or latest_snapshots[0] in retained_snapshots):

@@ -122,7 +122,8 @@ class ResourceSnapshotPlan:
     """Writes for the snapshots, and the content in force until the next change.
 
     Args:
-        writes: Sequential writes. The oldest groups beyond the history limit are deleted before the new one is created.
+        writes: Sequential writes. Groups beyond the history limit are deleted before the master of the new group is
+            created. The latest group, and the latest complete one, are deleted only afterwards.
         name: Name of the master to roll out.
         index: Its index.
         identifiers: ``status.selectedResources`` to report: the content in force, not a pending change.
@@ -195,7 +196,7 @@ def plan_resource_snapshots(
             return plan([*_repair(latest, group), *_delete(unfinished_groups)], latest.index)
     if latest is not None and latest.master is not None and is_labelled(latest) and latest.is_complete:
         detection_time = read_instant(annotation(latest.master, NEXT_CANDIDATE_DETECTION_TIME))
-        if detection_time is not None and detection_time > now:  # by a clock that was ahead: counted anew
+        if detection_time is not None and detection_time > now:  # by a clock that was ahead
             detection_time = None
         due_time = _due_time(latest.master, detection_time or now, now, settings)
         if due_time > now:
@@ -305,7 +306,8 @@ def plan_orphaned_snapshots(
 ) -> Iterator[Write]:
     """Yield the writes for snapshots that lack the label of their placement because another client removed it.
 
-    A snapshot in use gets its labels back, and the history limit deletes it later. Others are deleted.
+    A snapshot gets its labels back if its group is in use or its master still has them. The history limit deletes it
+    later. Other snapshots are deleted.
 
     Args:
         placement: The placement that owns the strays.
@@ -317,7 +319,7 @@ def plan_orphaned_snapshots(
     for stray in strays:
         index, _, part = name_of(stray).removeprefix(f"{name_of(placement)}-").partition("-")
         if not (index.isascii() and index.isdigit() and part):
-            continue  # the loop has not made it
+            continue  # not created by the loop
         if int(index) not in masters and _master_name(placement, int(index)) not in used_names:
             yield delete(stray)
             continue

@@ -153,7 +153,7 @@ def placement_status(
         latest: The content in force. None before there is any. Not used with an External strategy.
         now: Transition time of conditions that change.
         snapshots: The groups that bindings point at, by name of the master. Only needed for an External strategy.
-        stall_timeout: Time without progress after which a rolling update counts as stalled. None: unlimited.
+        stall_timeout: Time without progress after which a rolling update counts as stalled. None: disabled.
         too_large: Selected objects whose present content does not fit into a snapshot.
     """
     reporter = _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stall_timeout)
@@ -233,7 +233,7 @@ class _Reporter:
         retained = [condition for condition in old if condition.get("type") == synced_type and self._is_synced()]
         stalled_type = condition_type(
             self._placement, STALLED
-        )  # its transition time is that of the last move, not of the last status
+        )  # its transition time is that of the last progress, so the stored one is not kept
         old_conditions = [condition for condition in old if condition.get("type") != stalled_type]
         status["conditions"] = [*merge_conditions(old_conditions, conditions), *retained]
         status = _fit_status(self._placement, status)

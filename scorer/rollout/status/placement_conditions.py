@@ -36,7 +36,8 @@ JUDGED_AGAIN = "being evaluated again"
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"
 OBJECTS_NOT_SELECTED = "ObjectsNotSelected"
-"""Short type of the condition that counts what is left to the clusters. It exists only while it is True."""
+"""Short type of the condition that counts matching objects that are not placed, because each cluster creates its own.
+It exists only while it is True."""
 NOT_SELECTED_REASON = "CreatedByControllers"
 _MOST_CLUSTERS = 3
 """Maximum number of clusters that one message about objects names."""

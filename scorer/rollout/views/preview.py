@@ -212,7 +212,7 @@ _FAILED: Final = {OVERRIDDEN: {"type": OVERRIDDEN, "status": FALSE, "reason": "F
 def _is_done(bindings: Sequence[JsonObject], latest: str, overrides: Mapping[str, Overrides] | None = None) -> bool:
     """Return whether the planner has nothing to do: every binding is Bound and up to date, on different clusters.
 
-    This is true of most placements most of the time, and much faster to find out than by running the planner.
+    This is true of most placements most of the time, and much cheaper to check than running the planner.
     """
     clusters = set()
     for binding in bindings:
@@ -296,7 +296,7 @@ def _blocker(plan: RolloutPlan, binding_views: Sequence[BindingView]) -> Rollout
 
 
 def _blocker_text(budget: RollingUpdateBudget, picked: int) -> str:
-    """Return the numbers of a blocked rollout. Requested clusters that nothing picks are not ready, but lacking."""
+    """Return the message about a blocked rollout, with its numbers and those of requested clusters not picked."""
     removable = max(0, budget.max_to_remove)
     if budget.target == 0:
         ready = "is ready" if budget.ready == 1 else "are ready"

@@ -44,11 +44,12 @@ class UnconfirmedRemoval(TypedDict):
     """Whether objects leave the placement, the placement leaves clusters, the placement is deleted, or it was deleted
     with its namespace and its content is orphaned."""
     effect: str
-    """The removed content, such as `Namespace shop and 12 objects in it`."""
+    """The removed content, such as `Namespace shop and 12 objects in it`. For orphaned content: the remedy."""
     digest: str
-    """Confirms it in `harbormaster.dev/confirm-removal`. Empty: orphaned content, which no confirmation removes."""
+    """Digest that confirms the removal in the annotation `harbormaster.dev/confirm-removal`. Empty: orphaned content,
+    which no confirmation removes."""
     objects: Count
-    """Number of objects that each of the clusters loses."""
+    """Number of objects that each of the clusters loses. For orphaned content: the largest number on one cluster."""
     clusters: list[str]
     """The first ten clusters that lose content, by name."""
     clusterCount: Count
@@ -62,7 +63,7 @@ class UnconfirmedRemoval(TypedDict):
 
 
 class PlacementRemovals(TypedDict):
-    """The removals that wait on one placement."""
+    """The unconfirmed removals of one placement."""
 
     placement: str
     """`crp/<name>` or `rp/<namespace>/<name>`."""
@@ -117,7 +118,7 @@ def orphaned_removal(on_clusters: Mapping[str, OrphanedContent], now: datetime) 
 
 
 def _with_type(family: Family, binding: JsonObject) -> JsonObject:
-    """Return a binding with its type, which items of a list lack and digests cover."""
+    """Return a binding with ``apiVersion`` and ``kind``: items of a list lack them, but digests cover them."""
     return {**binding, "apiVersion": family.binding.api_version, "kind": family.binding.kind}
 
 

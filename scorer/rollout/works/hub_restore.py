@@ -4,15 +4,19 @@ The member's AppliedWork records the state of its Work when it was last applied,
 the Work's uid, its generation, and when the loop wrote it last. A Work that proves to be older is held: nothing on the
 member changes until a user accepts it, or until the Work that was applied is back.
 
-The evidence: a generation only grows, and the hub knew the recorded one, because the agent reports it in the Work's
-status before it records it. So if the uid is the same, a lower generation, or a status that observed a lower one, means
-that the hub was restored to an earlier state. Works that were recreated from a backup, or after it, have another uid.
-They still record when the loop wrote them, and if not, their creation time counts. A small difference between clocks is
-no evidence. A placement that a user pins to an older snapshot is a different case: the loop writes its Works now.
+There are two kinds of evidence that the hub was restored to an earlier state:
 
-Later writes of a restored hub come from its backup, too, however late: the hold ends only as described above. It is
-different when a user applies an older file over a Work: that hub knows the generations in between, and its next write
-counts.
+- The Work has the recorded uid, but a lower generation, or a status that observed a lower one. A generation only grows,
+  and the hub knew the recorded one, because the agent reports it in the Work's status before it records it.
+- The Work has another uid, as if recreated from a backup or after the restore, and the loop wrote it earlier than the
+  recorded one. If the Work does not record when it was written, its creation time counts. A time difference of up to
+  `CLOCKS_APART` is no evidence.
+
+A placement that a user pins to an older snapshot is a different case: the loop writes its Works now.
+
+All later writes of a restored hub are based on its backup, so the hold ends only as described above. If a user applies
+an older file over a Work instead, the hub still knows the generations in between, and the next write of the loop is
+accepted.
 
 Content that a Work held during the lost time is not detected if the hub later creates another Work of that name.
 """
@@ -116,8 +120,8 @@ def _is_restored(work: Mapping[str, Any], applied_work_revision: WorkRevision) -
 def _is_put_back(work: Mapping[str, Any], applied_work_revision: WorkRevision) -> bool:
     """Return whether a user has applied an older file over a Work.
 
-    The loop never writes an earlier time over a later one.
-    A missing time is not evidence, nor is another time with the same generation: the content has not changed then.
+    The loop never writes an earlier time over a later one. A missing time is not evidence. Neither is a different time
+    with the same generation, because the content has not changed.
     """
     write_time = read_instant(annotation(work, WRITTEN))
     changed = uid_of(work) == applied_work_revision.uid and generation_of(work) > applied_work_revision.generation
@@ -164,7 +168,6 @@ def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
     """Return whether a user has allowed a member to accept Works that are older than what was applied.
 
     The permission must end after *now*, and at most `LONGEST_ACCEPTANCE` later.
-
 
     Args:
         document: MemberCluster or InternalMemberCluster of the member.

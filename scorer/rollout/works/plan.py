@@ -1,8 +1,8 @@
 """The Works that carry a binding's objects to its member cluster.
 
-One Work per snapshot of the group and one per envelope, under names derived from what they hold: planning again on the
-result plans nothing.
-A Work that a user edits by hand is rewritten, unlike in the reference, which compares labels and hashes only.
+One Work per snapshot of the group and one per envelope, under names derived from their content: planning again on the
+result plans nothing. A Work that a user edits by hand is rewritten, unlike in the reference, which compares labels and
+hashes only.
 
 Source: docs/specifications/rollout.md 9; KubeFleet pkg/controllers/workgenerator.
 """
@@ -438,7 +438,7 @@ class _WorkPlanner:
             WORK_OBJECTS: objects_digest(content.objects),
             TOO_LARGE: describe(content.too_large) or None,
             # The agent keeps objects that are left out. If the Work that held them was lost, only the member has them.
-            # An agent of an earlier release cannot release objects, and keeps them for this record.
+            # An agent of an earlier release cannot release objects. It keeps them because of this record.
             LEFT_OUT: format_left_out(content.too_large, self._left_out | released_objects) or None,
             RELEASE: format_left_out((), released_objects) or None,
             RETAINED: format_left_out((), map(object_identity, retained_objects)) or None,
@@ -464,7 +464,7 @@ class _WorkPlanner:
     def _fit(self, name: str, manifests: Sequence[JsonObject]) -> StorableContent:
         """Return the manifests that fit into a Work.
 
-        Only overrides and objects left out of the snapshot make a Work larger than what it is made from. Raise
+        A Work is larger than its snapshot only because of overrides, or of objects that the snapshot leaves out. Raise
         `_NeedsManifestsError` if a Work was read without its manifests, and `_ProblemError` if nothing fits.
         """
         if not (self._overrides[OVERRIDES] or self._left_out) or fits_together(manifests):

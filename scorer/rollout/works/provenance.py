@@ -54,7 +54,6 @@ class Provenance:
 
         A plan with a problem is returned unchanged.
 
-
         Args:
             plan: The writes to the Works of a binding.
             works: These Works, as stored.

@@ -119,7 +119,6 @@ def has_current_records(
 
     False if its records are unreadable because another client wrote them.
 
-
     Args:
         work: The Work.
         contents: The objects of its snapshot.

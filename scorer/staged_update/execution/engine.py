@@ -249,7 +249,7 @@ def stop_stage(work: StagePass) -> None:
 def _record_stop(work: StagePass, stage: JsonObject) -> None:
     """Record the stop on the run and on its current stage, whether or not the stage has started."""
     if reason(stage, PROGRESSING) != "StageUpdatingStopped":
-        # The wait after a stage counts from the stop: Unknown lies between, so the time of the condition is new.
+        # The wait after a stage restarts at the stop. Setting Unknown first renews the transition time.
         work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")
         work.record.set_condition(stage, PROGRESSING, FALSE, "StageUpdatingStopped", "")
     work.set_run_progress(FALSE, "UpdateRunStopped", "nothing is in flight. Set spec.state to Run to resume")

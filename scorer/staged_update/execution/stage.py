@@ -212,7 +212,7 @@ def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[
             continue
         wait = work.wait_of(entry)
         if slots <= 0:
-            if wait is None:  # now it waits for a slot only
+            if wait is None:  # it now waits only for a slot
                 work.record.drop(entry, STARTED)
         elif wait is None:
             slots -= 0 if _start(work, entry) else 1

@@ -42,8 +42,7 @@ class Targets:
         fixed_count: Number of clusters in the policy. None: unlimited, all matching ones.
         selected: Bindings to update, by cluster.
         removed: Bindings to delete, by cluster.
-        awaited: Clusters to update whose binding does not exist yet, or exists only until an earlier one is deleted,
-            with the reason.
+        awaited: Clusters to update whose binding does not exist yet or is being deleted, with the reason.
     """
 
     policy_index: str

@@ -258,7 +258,7 @@ def _stage(record: StagedUpdateRecord, validation: Validated, at: int, clusters:
     has_begun = reason(stage, PROGRESSING) not in (
         "",
         "StageUpdatingStopped",
-    )  # the run was stopped first
+    )  # the run was stopped before the stage started
     began = has_begun or any(item.progress is not ForecastProgress.TO_COME for item in entries)
     return ForecastStage(planned_stage, ForecastProgress.UNDER_WAY if began else ForecastProgress.TO_COME, entries)
 

@@ -97,7 +97,7 @@ def is_of(request: Mapping[str, Any], operation: str) -> bool:
 
 
 def later_attempt(operation: str, requests: Iterable[Mapping[str, Any]]) -> int:
-    """Return the latest attempt of the same run on the same member that has a request; 0: none after *operation*."""
+    """Return the latest attempt of the same run on the same member that has a request. 0: none after *operation*."""
     member, _, attempt = operation.rpartition("/")
     attempts_by_run = (text_at(request, "spec", "operationID").rpartition("/") for request in requests)
     attempts = [
@@ -153,7 +153,7 @@ def request_note(request: Mapping[str, Any], now: datetime) -> tuple[str, str] |
     name, member = text_at(request, "metadata", "name"), text_at(request, "spec", "memberName")
     try:
         status = UpgradeRequestStatus.read(status_of(request))
-    except pydantic.ValidationError as error:  # otherwise the upgrade would appear in progress for ever
+    except pydantic.ValidationError as error:  # otherwise the upgrade would appear in progress forever
         return (
             "HandoffUnreadable",
             f"the status of request {name} for member {member} is invalid: {first_mistake(error)}",

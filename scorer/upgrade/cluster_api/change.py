@@ -119,7 +119,7 @@ def _with_image(topology: JsonObject, name: str, image: str, present: str) -> Js
     """Return a topology with a new image for all machines that do not have a later one.
 
     Args:
-        topology: The topology. The control plane or a set of machines with an override keeps an override.
+        topology: The topology. An override of the control plane or of a set of machines remains an override.
         name: Name of the variable.
         image: Target image.
         present: Image of machines without an override.
@@ -193,10 +193,10 @@ def _annotate(machines: JsonObject, key: str, *, is_held: bool) -> JsonObject:
 
 
 def _with_rollout(topology: JsonObject, now: datetime) -> JsonObject:
-    """Return a topology that rolls out all MachineDeployments again from their present templates.
+    """Return a topology that rolls out all MachineDeployments again from their current templates.
 
-    Runs do not reach this by themselves. Without an image variable, pools have no known image, so a run can neither
-    find that one is outdated nor verify the upgrade. See `inventory_of`.
+    Runs never request this, because they skip a Cluster without an image variable: its images are unknown, so a run can
+    neither find an outdated pool nor verify the upgrade. See `inventory_of`.
     """
     rollout_after = format_time(now)
     return _with_worker_sets(

@@ -196,7 +196,10 @@ class _Turn:
         return StartVerdict(StartOutcome.SKIP, "AlreadyAtTarget", "runs the target versions")
 
     def impossible(self) -> StartVerdict | None:
-        """Return FAIL for a member that cannot be upgraded to the target, or None (6.2, 6.3, 13.1)."""
+        """Return FAIL for a member that cannot be upgraded to the target, or None (6.2, 6.3, 13.1).
+
+        For an unsupported version jump, it is SKIP if the policy requires that.
+        """
         if (verdict := unsupported(self.ev, self.member)) is not None:
             return verdict
         is_chained = self.inventory.chained or self.ev.facts.upgraders[self.member.upgrader].chained_upgrades

@@ -50,7 +50,7 @@ def start(ev: Evaluation, *, is_initialised: bool) -> None:
         return
     ev.record.update(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
     ev.record.set_state(UpgradeState.RUNNING, ev.now)
-    many = sum(1 for _ in ev.record.entries())  # the counts may be older: of a run that is initialized in this pass
+    many = sum(1 for _ in ev.record.entries())  # the recorded counts may be stale if this pass initialized the run
     ev.announce("RunStarted", f"the run has started with {format_count(many, 'member')}")
     report_clamped_limits(ev)
 

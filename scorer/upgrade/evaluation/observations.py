@@ -82,7 +82,7 @@ def _end_time(ev: Evaluation, entry: MemberStatus, observation: Observation) -> 
 def roll_back_lost_starts(ev: Evaluation) -> bool:
     """Roll back starts that never reached their back end and would not be made now. Return whether any was rolled back.
 
-    A lost call is normally retried with the same id (10.3). But a halted run, a closed window or a hold forbid starts
+    A lost call is normally retried with the same id (10.3). But a halted run, a closed window or a hold forbids starts
     (6.5, 8.5, 18.4), and hours may pass between the decision and the call, for example because the leader crashed or
     the back end was unreachable. The member then waits for its next turn, or is stopped. Its next start reuses the
     attempt number.

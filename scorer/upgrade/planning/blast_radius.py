@@ -16,7 +16,7 @@ from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.versions.images import pools_of
 
 MOST_SHOWN: Final = 5
-"""Maximum number of placements per stage: those with the largest share of their clusters in upgrade concurrently."""
+"""Maximum number of placements per stage. Those with the largest share of clusters in concurrent upgrade are kept."""
 
 
 def blast_radius(

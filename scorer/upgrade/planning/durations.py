@@ -29,7 +29,7 @@ PER_NODE: Final = timedelta(minutes=4)
 SPREAD: Final = 1.5
 """P90 as a multiple of P50 for small samples."""
 ENOUGH: Final = 10
-"""Minimum number of samples whose own 90th percentile is used."""
+"""Minimum number of samples for an estimate by their own 90th percentile."""
 MOST_NODES: Final = 100_000
 """Upper bound for the nodes of one pool. A larger report is capped."""
 MOST_KEPT: Final = 50

@@ -238,7 +238,7 @@ def _free(member: Member) -> Member:
 
 
 class _Approvals:
-    """Approves every gate with a delay after it opens."""
+    """Approves every Approval gate with a delay after it opens."""
 
     def __init__(self, delay: timedelta) -> None:
         self._after = delay
