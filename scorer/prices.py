@@ -115,7 +115,7 @@ def read_price_list(document: Any) -> PriceList:
 
 
 class _Reading:
-    """Prices that are read, and their errors."""
+    """Reads prices, and collects the errors in them."""
 
     def __init__(self) -> None:
         self.mistakes: list[PriceMistake] = []

@@ -274,7 +274,7 @@ class ExplainedCluster(TypedDict):
     topology: NotRequired[TopologyPoints]
     affinity: NotRequired[AffinityPoints]
     tieBonus: NotRequired[bool]
-    """Whether ties are broken in its favor, because it holds a binding of an earlier policy."""
+    """Whether ties are broken in favor of the cluster, because it holds a binding of an earlier policy."""
     binding: NotRequired[HeldBinding]
     gap: NotRequired[Gap]
     warnings: NotRequired[list[str]]

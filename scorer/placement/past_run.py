@@ -132,7 +132,10 @@ class RecordedDecision:
         return {decision.cluster: decision for decision in self.picked}
 
     def repeats(self, other: "RecordedDecision") -> bool:
-        """Return whether both decisions select the same clusters with the same scores, for the same policy snapshot."""
+        """Return whether both decisions are equal: policy snapshot, requested number, selected clusters, and outcome.
+
+        The selected clusters must have the same scores.
+        """
         return (self.snapshot, self.wanted, self.picked, self.satisfied) == (
             other.snapshot,
             other.wanted,

@@ -51,7 +51,7 @@ class Ranks:
         return best_rows[np.argsort(_narrow(key[best_rows]), kind="stable")[::-1][:count]]
 
     def _key(self) -> IntColumn | None:
-        """Fold topology, affinity and bonus into one integer per row. Return None without rows or without any of them.
+        """Fold topology, affinity and bonus into one integer per row. Return None without rows or keys.
 
         The position breaks ties, larger name first.
 

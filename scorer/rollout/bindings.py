@@ -310,12 +310,16 @@ def has_diff_reported(binding: BindingView) -> bool:
 def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta) -> BindingReadiness:
     """Return whether the binding counts as available: ``ready(b, now, U)`` of rollout.md 5.4.
 
-    A binding is ready if DiffReported is True. Otherwise, Available must be True. If availability is untrackable, it
-    must have been True for longer than *unavailable_period*: at exactly that age the binding is not ready yet, and the
-    wait is zero. A transition time that is further in the future than the period comes from a wrong clock and is
-    ignored. Otherwise, the wait would be as long as the clock error. A cluster that loses content by a confirmed
-    removal is not ready while the content leaves its Works, nor for *unavailable_period* after the update that removes
-    it.
+    The first of these rules that applies decides:
+
+    - A cluster that loses content by a confirmed removal is not ready while the content leaves its Works.
+    - A binding is ready if DiffReported is True.
+    - It is not ready unless Available is True.
+    - It is not ready for *unavailable_period* after Available became True if availability is untrackable, nor after an
+      update that removed content by a confirmed removal. At exactly that age it is not ready yet, and the wait is zero.
+
+    A time that is further in the future than the period comes from a wrong clock and is ignored. Otherwise, the wait
+    would be as long as the clock error.
     """
     if binding.object_removal is ObjectRemoval.ORDERED:
         return BindingReadiness(ready=False, wait=None)
