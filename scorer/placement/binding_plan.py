@@ -114,9 +114,9 @@ def plan_bindings(
 ) -> BindingPlan:
     """Return the bindings to create and to replace, so that those of a placement match a decision.
 
-    A lost binding is created in the state that the decision gives it: kept, or Unscheduled, so that the rollout removes
-    its content. A dropped one is not created while its cluster is ineligible, for example because no heartbeat has
-    arrived since the hub was restored. Otherwise a member that was only silent would lose its content.
+    A lost binding that the decision keeps is created as it was. One that the decision drops is created as Unscheduled,
+    so that the rollout removes its content. It is not created while its cluster is ineligible, for example because no
+    heartbeat has arrived since the hub was restored. Otherwise a member that was only silent would lose its content.
 
     Args:
         run: The decision.

@@ -21,7 +21,7 @@ _TOLERATION_DEFAULTS = {"operator": "Equal"}
 
 
 def canonical_policy(policy: Mapping[str, Any] | None) -> JsonObject:
-    """Return a copy of *policy* with explicit defaults and present field names. No policy means PickAll (DR-2)."""
+    """Return a copy of *policy* with explicit defaults and current field names. No policy means PickAll (DR-2)."""
     canonical: JsonObject = {"placementType": "PickAll"} | _without_empty_lists(without_nulls(dict(policy or {})))
     if isinstance(canonical.get("tolerations"), list):
         canonical["tolerations"] = [_without_empty_texts(entry) for entry in canonical["tolerations"]]

@@ -215,7 +215,7 @@ def undo_index(run: JsonObject, retained_indices: Collection[int] | None) -> str
     if recorded_index:
         message = f"its clusters had resource snapshot {recorded_index}, which no longer exists"
     elif annotation(run, PREVIOUS_INDEX) == NO_INDEX:
-        message = f"its clusters had no earlier resource snapshot than {index_used(run)}"
+        message = f"its clusters had no resource snapshot other than {index_used(run)}"
     else:
         message = f"it has no valid annotation {PREVIOUS_INDEX}, so the previous resource snapshot is unknown"
     choices = "" if retained_indices is None else f". {_choices(indices)}"

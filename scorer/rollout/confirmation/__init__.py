@@ -1,4 +1,4 @@
-"""Confirmation of removals: which effects on members need one, what it names, and when it counts.
+"""Confirmation of removals: the effects on members that need one, the digests that it names, and its validity.
 
 Pure functions, shared by admission and the loop.
 """

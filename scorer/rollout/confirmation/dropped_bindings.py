@@ -40,7 +40,7 @@ class ClusterChanges(NamedTuple):
     """The part of a scheduling decision that removals depend on.
 
     Args:
-        picked: Clusters that are picked, now or again.
+        picked: Clusters that are picked for the first time or again.
         new: Those of them without a binding yet.
         held: Names of the bindings that remain or are picked again.
         dropped: Names of the Bound bindings that are dropped, except those of clusters that have left the fleet.

@@ -33,7 +33,7 @@ class MemberContents(TypedDict):
     atLeast: bool
     """Whether there may be more than were counted."""
     unknownClusters: Count
-    """On how many clusters it is unknown, because the agent has not counted all of these namespaces."""
+    """Number of clusters whose content is unknown, because the agent has not counted all of these namespaces."""
     countedAt: Instant | None
     """Time of the oldest count. Null: the counts are unknown on all clusters."""
 

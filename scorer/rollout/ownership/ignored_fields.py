@@ -101,7 +101,7 @@ def _mistake(pointer: str) -> str:
         case ("status", *_):
             return "names the status, which is never applied"
         case ["metadata"] | ["metadata", "annotations"]:
-            return "must name fields in it, because harbormaster writes it as well"
+            return "must name a field below it, because harbormaster writes to it as well"
         case ("metadata", "annotations", key, *_) if key.startswith((FLEET, OURS)):
             return "must not name an annotation of the fleet"
         case ("metadata", name, *_) if name not in _WRITABLE_METADATA:

@@ -2,9 +2,10 @@
 
 The rules of the operator, the built-in exclusions, and harbormaster's own objects.
 
-If a placement had the definition of AppliedWork, its deletion would delete the member's AppliedWorks, and everything
-that they own. If it had the agent's namespace, it would delete the agent. So the fleet's own objects are neither
-selected nor unwrapped on the hub, nor applied or removed on a member, regardless of the user or hub that requests it.
+If a placement contained the definition of AppliedWork, deleting the placement would delete the member's AppliedWorks,
+and everything that they own. If it contained the agent's namespace, deleting it would delete the agent. So the fleet's
+own objects are neither selected nor unwrapped on the hub, nor applied or removed on a member, regardless of the user or
+hub that requests it.
 They are recognized by group, kind and name alone: nothing else in a manifest can be trusted.
 
 Source: docs/specifications/placement-api.md 2.1, X-01, X-02; docs/specifications/rollout.md 2.3 and 2.4; KubeFleet
@@ -78,7 +79,7 @@ _GUARDS: Final = frozenset(
         )
     }
 )
-"""Cluster-scoped kinds among harbormaster's own objects: the rights of its processes, and their guards."""
+"""Cluster-scoped kinds of harbormaster's own objects: its RBAC, webhook configurations and admission policies."""
 
 
 def is_fleet_group(group: str) -> bool:
@@ -103,7 +104,7 @@ def exclusion_reason(group: str, kind: str, name: str, namespace: str = "", *, h
     if (group, kind) == _API_SERVICE and is_fleet_group(name.partition(".")[2]):
         return "conflicts with the fleet's definitions"
     if (group, kind) in _GUARDS and (name == _OWN_NAME or name.startswith(f"{_OWN_NAME}-")):
-        return "is one of harbormaster's own roles or policies"
+        return "is one of harbormaster's own roles, webhook configurations or policies"
     if (group, kind) == NAMESPACE.group_kind:
         return "is a namespace of the fleet itself" if is_fleet_namespace(name, homes) else ""
     return f"is in {namespace}, a namespace of the fleet itself" if is_fleet_namespace(namespace, homes) else ""

@@ -76,7 +76,7 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
     """
     name = name_of(override)
     if obstacle := snapshot_obstacle(name):
-        text = f"{obstacle}: no placement whose objects it selects is rolled out until it is deleted"
+        text = f"{obstacle}: placements with objects that the override selects are not rolled out until it is deleted"
         return OverrideSnapshotPlan(error=text)
     names = {name_of(snapshot) for snapshot in snapshots}
     sorted_snapshots = sorted(

@@ -78,7 +78,7 @@ def report_back_error(placement: Mapping[str, Any]) -> str:
     if kind == PlacementType.PICK_N and (count := policy.get("numberOfClusters") or 0) != 1:
         return f"{wish}: spec.policy.numberOfClusters must be 1, is {count}"
     if kind not in (PlacementType.PICK_FIXED, PlacementType.PICK_N):
-        return f"{wish}: the policy must pick one cluster, is {kind}"
+        return f"{wish}: the policy must pick one cluster, but its placementType is {kind}"
     return ""
 
 

@@ -53,8 +53,8 @@ detected by the generations of its Works. Only a Work that was recreated in that
 """
 
 NEXT_STEP: Final = (
-    f"To accept it, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, at most {LONGEST_ACCEPTANCE.days} "
-    "days ahead"
+    f"To accept older Works, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, at most "
+    f"{LONGEST_ACCEPTANCE.days} days ahead"
 )
 
 

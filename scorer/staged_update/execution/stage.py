@@ -310,7 +310,7 @@ def check_cluster(work: StagePass, entry: JsonObject) -> bool:
             entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", "its binding was changed by another client"
         )
         message = (
-            f"the binding of cluster {name} was changed while it was being updated, by another run or by hand: it has "
+            f"another run or a user changed the binding of cluster {name} during its update: the binding has "
             f"{text_at(binding, 'spec', 'resourceSnapshotName')[:100] or 'no snapshot'}"
         )
         raise RunFailedError(RunFailureCause.PREEMPTED, message)

@@ -56,7 +56,7 @@ def refusal_of(message: str) -> Rejected:
 
 def held_message(cluster: str) -> str:
     """Return the message for held workers, whose images Cluster API does not change."""
-    return f"workers of Cluster {cluster} are held back: their images can change after their upgrade"
+    return f"workers of Cluster {cluster} are held back: their images cannot change before their upgrade"
 
 
 def no_topology_message(cluster: str) -> str:

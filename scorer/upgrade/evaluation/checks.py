@@ -280,7 +280,7 @@ class _Turn:
         if hold := self.ev.facts.held.get(self.member.name):
             return _Cause("ClusterBusy", hold)
         if self.inventory.busy:
-            return _Cause("ClusterBusy", f"another operation is running on it: {self.inventory.busy}")
+            return _Cause("ClusterBusy", f"another operation is in progress on the cluster: {self.inventory.busy}")
         if not self.entry.attempt:
             return None
         if self.entry.operation_open:

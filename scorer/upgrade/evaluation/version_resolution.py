@@ -68,8 +68,8 @@ def _newest_patch(ev: Evaluation, members: Sequence[Member], minor: str) -> str:
         if newest := ev.facts.newest_patches.get(minor, ""):
             return newest
         raise NotResolvableError(
-            f"spec.upgrade.kubernetesVersion: no ClusterVersionCatalog lists the patches of {minor}: name one, "
-            f"such as {minor}.0, or list the versions of {_regions(regions)} in a catalog"
+            f"spec.upgrade.kubernetesVersion: no ClusterVersionCatalog lists the patches of {minor}: name a "
+            f"patch, such as {minor}.0, or list the versions of {_regions(regions)} in a catalog"
         )
     if not (common := set.intersection(*lists)):
         raise NotResolvableError(f"no patch of {minor} is available in all of {_regions(regions)}")

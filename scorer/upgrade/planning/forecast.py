@@ -48,7 +48,7 @@ class ForecastAssumptions:
         approve_after: Delay between the opening of a gate and its approval.
         start_at: Time at which a run that is not in progress is started. None: unset, now.
         duration_factor: Factor for every expected duration.
-        failures: Members whose next upgrade fails, with the delay after its start.
+        failures: Members whose current or next upgrade fails, with the delay after its start.
     """
 
     approve_after: timedelta = timedelta()

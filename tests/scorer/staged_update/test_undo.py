@@ -47,7 +47,7 @@ def test_the_snapshot_before_is_gone_back_to(previous, retained, index):
     [
         ("2", {3, 5}, "had resource snapshot 2, which no longer exists. Existing snapshots: 3, 5"),
         ("2", (), "which no longer exists. No snapshots exist"),
-        ("none", {3, 5}, "had no earlier resource snapshot than 5. Existing snapshots: 3, 5"),
+        ("none", {3, 5}, "had no resource snapshot other than 5. Existing snapshots: 3, 5"),
         (
             "",
             {3, 5},

@@ -108,7 +108,7 @@ def test_a_run_says_whether_undo_would_accept_it(cache):
     put_run(over, "none", "1")
     can, index, refusal = listed("web-2")
     assert (can, index) == (False, "")
-    assert refusal.startswith("run web-2 cannot be undone: its clusters had no earlier resource snapshot than ")
+    assert refusal.startswith("run web-2 cannot be undone: its clusters had no resource snapshot other than ")
     put_run(over, "7", "2")
     assert listed("web-2") == (True, "7", "")  # this server does not watch snapshots
     put_run(over, "7" * 4096, "3")

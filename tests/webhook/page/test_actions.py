@@ -34,7 +34,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 RUN = "ledger-1"
 ROLL_BACK = re.compile("^Roll back to snapshot 0$")
 NO_ROLLBACK = (
-    f"Rollback unavailable: run {RUN} cannot be undone: its clusters had no earlier resource snapshot than 0. "
+    f"Rollback unavailable: run {RUN} cannot be undone: its clusters had no resource snapshot other than 0. "
     "Existing snapshots: 0."
 )
 

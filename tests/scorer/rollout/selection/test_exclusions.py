@@ -33,12 +33,12 @@ def test_no_kind_of_ours_is_placed_nor_its_definition(kind):
         pytest.param(("", "Namespace", "home"), "is a namespace of the fleet", id="own-namespace"),
         pytest.param(("", "ServiceAccount", "harbormaster-agent", "home"), "is in home", id="own-account"),
         pytest.param(("", "Namespace", "fleet-market"), "", id="reserved-only-for-selectors"),
-        pytest.param((*ROLE, "harbormaster-agent"), "own roles or policies", id="own-role"),
+        pytest.param((*ROLE, "harbormaster-agent"), "own roles, webhook configurations or policies", id="own-role"),
         pytest.param((*ROLE, "harbormasters"), "", id="a-role-that-only-begins-like-it"),
         pytest.param(
             ("rbac.authorization.k8s.io", "ClusterRoleBinding", "harbormaster-agent"), "own roles", id="bound"
         ),
-        pytest.param((*POLICY, "harbormaster-members"), "own roles or policies", id="own-policy"),
+        pytest.param((*POLICY, "harbormaster-members"), "configurations or policies", id="own-policy"),
         pytest.param(("", "ConfigMap", "harbormaster-notes", "shop"), "", id="a-name-like-ours-elsewhere"),
     ],
 )

@@ -233,7 +233,7 @@ def test_a_restored_hub_is_named_with_the_next_step(strategy, word):
     placement = make_placement(1, strategy={"applyStrategy": {"type": strategy}})
     last = decide(placement, make_policy("a"), [binding]).status["conditions"][-1]
     assert last["type"] == f"ClusterResourcePlacement{word}"
-    assert "Hub restored: Works are held on 1 cluster. To accept it" in last["message"]
+    assert "Hub restored: Works are held on 1 cluster. To accept older Works" in last["message"]
 
 
 def test_a_deleting_binding_does_not_count():

@@ -263,7 +263,7 @@ def test_a_minor_version_without_a_catalog_says_what_to_do():
     ).hub
     run = hub.evaluate(BEGIN).run
     message = next(each.message for each in run.status.conditions if each.type == "Initialized")
-    assert "no ClusterVersionCatalog lists the patches of 1.31: name one, such as 1.31.0" in message
+    assert "no ClusterVersionCatalog lists the patches of 1.31: name a patch, such as 1.31.0" in message
     assert "regions eu, us" in message
 
 
