@@ -201,8 +201,9 @@ def _whole_works(works: Sequence[JsonObject], answers: _Answers, silent: JsonObj
 def _cause_text(whole: _Whole, reason: str, message: str) -> tuple[str, str]:
     """Return reason and message of a False condition, with the cause if Works fail as a whole."""
     if stale_works := [name_of(work) for work, cause in whole if cause.get("reason") == OLDER_THAN_APPLIED]:
-        held = _names(stale_works)
-        restore_text = f"hub restored: Works older than the applied content are held: {held}. {NEXT_STEP}"
+        restore_text = (
+            f"hub restored: Works older than the applied content are held: {_names(stale_works)}. {NEXT_STEP}"
+        )
         return OLDER_THAN_APPLIED, restore_text
     return reason, f"{message}: {whole[0][1].get('message')}" if whole else message
 
