@@ -189,7 +189,7 @@ def read_reservations(lease: JsonObject) -> tuple[Reservation, ...]:
 
 
 def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) -> JsonObject:
-    """Return a Lease with these reservations instead of its present ones.
+    """Return a Lease with these reservations instead of its current ones.
 
     The rest of the document is kept, including its resourceVersion: the write fails if another replica wrote first.
 

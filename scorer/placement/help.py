@@ -47,7 +47,7 @@ def score_advice(run: ScheduleResult, last_batch: Round | None, scored: Scored, 
 def _better_reading(term: PreferredTerm, run: ScheduleResult, row: int, missing: int) -> str:
     """Return a message about the reading of a property that is worth *missing* more points. Empty: no such reading.
 
-    The reading is within the present range of the property.
+    The reading is within the current range of the property.
     """
     if term.sorter is None or ((gate := match_labels(run.fleet, term.labels)) is not None and not gate[row]):
         return ""

@@ -70,9 +70,9 @@ class PlacementDecision(TypedDict):
     wanted: int | None
     """Number of clusters that the placement requests. Null: all, or the policy cannot be evaluated."""
     picked: list[PlannedPick]
-    """Picked clusters by their present scores, then kept ones by the scores recorded when they were picked.
+    """Picked clusters by their current scores, then kept ones by the scores recorded when they were picked.
 
-    `/v1/score` ranks all of them by their present scores.
+    `/v1/score` ranks all of them by their current scores.
     """
     notPicked: list[Loser]
     filtered: list[Filtered]
@@ -90,13 +90,13 @@ def decide(
     now: datetime,
     previous: ScheduleResult | None = None,
 ) -> ScheduleResult:
-    """Schedule a placement by its present policy, without writing anything.
+    """Schedule a placement by its current policy, without writing anything.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
         fleet: The clusters to schedule it on.
         bindings: Bindings of the placement.
-        snapshots: Its policy snapshots. If the latest one holds the present policy, its bindings are current and all
+        snapshots: Its policy snapshots. If the latest one holds the current policy, its bindings are current and all
             others obsolete. If it holds an earlier policy, all bindings are obsolete. Without any snapshot, all
             bindings are current.
         now: Reference instant for heartbeats and expirations.

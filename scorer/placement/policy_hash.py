@@ -66,7 +66,7 @@ def policy_hash(policy: Mapping[str, Any] | None) -> str:
 
 
 def policy_in_force(placement: Mapping[str, Any], snapshots: Iterable[Mapping[str, Any]]) -> str:
-    """Return the name of the latest policy snapshot if it holds the placement's present policy, else empty."""
+    """Return the name of the latest policy snapshot if it holds the placement's current policy, else empty."""
     digest = policy_hash(spec_of(placement).get("policy"))
     for snapshot in snapshots:
         latest = is_labelled_latest(snapshot)

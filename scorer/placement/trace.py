@@ -189,7 +189,7 @@ def _keys(trace: ClusterTrace) -> Scored:
 
 
 def _present_keys(run: ScheduleResult, batch: Round | None, trace: ClusterTrace) -> Scored:
-    """Return the present sort keys of a selected cluster, because recorded keys are not comparable."""
+    """Return the current sort keys of a selected cluster, because recorded keys are not comparable."""
     row = run.fleet.row(trace.cluster)
     if trace.verdict != "Kept" or batch is None or row is None or run.request is None:
         return _keys(trace)

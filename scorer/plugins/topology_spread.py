@@ -57,7 +57,7 @@ class Constraint:
 
 
 def skew_change(counts: IntColumn) -> tuple[int, IntColumn]:
-    """Return the present skew, and its change by one more placement in each domain.
+    """Return the current skew, and its change by one more placement in each domain.
 
     Args:
         counts: Shape (domains,).

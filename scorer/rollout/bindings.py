@@ -202,7 +202,7 @@ class BindingView:
         overrides: The override lists it was bound with.
         deleting: Whether it has a deletion timestamp.
         previous_state: The state of an Unscheduled binding before it was dropped, empty if not recorded.
-        conditions: The conditions for its present generation, by type.
+        conditions: The conditions for its current generation, by type.
         empty: Whether it is Unscheduled and has no Works: its cluster has none of its content, and will not get any.
         superseded: Whether its snapshot group is incomplete and has been replaced by a later one. No Works are created
             from such a group.
@@ -344,7 +344,7 @@ def losing_content(document: JsonObject, master: Mapping[str, Any], now: datetim
     Args:
         document: The binding before the update.
         master: The master snapshot to roll out.
-        now: The present time.
+        now: The current time.
     """
     removed_in = annotation(master, CONTENT_REMOVED_IN)
     index = snapshot_index(spec_of(document).get("resourceSnapshotName"))
@@ -392,7 +392,7 @@ def rollout_started_status(
     """Return the binding's ``status`` with RolloutStarted set, or None if unchanged.
 
     Args:
-        document: The binding as stored. The condition is made for its present generation.
+        document: The binding as stored. The condition is made for its current generation.
         is_started: False: held back by the limits of the rolling update.
         message: Human-readable message. If only the message has changed, it is written while the rollout is held back,
             but not once it has started.

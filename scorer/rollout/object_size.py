@@ -79,11 +79,11 @@ def by_identity(contents: Iterable[JsonObject]) -> dict[ObjectIdentity, JsonObje
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """An object whose present content is too large to be placed.
+    """An object whose current content is too large to be placed.
 
     Args:
         identity: The object.
-        size: Bytes of its present content in etcd.
+        size: Bytes of its current content in etcd.
         kept: Whether its earlier content remains placed instead.
     """
 
@@ -136,7 +136,7 @@ class StorableContent:
 
     Args:
         objects: Objects in the given order.
-        too_large: The objects whose present content is not among them, in the same order.
+        too_large: The objects whose current content is not among them, in the same order.
     """
 
     objects: tuple[JsonObject, ...]
@@ -183,7 +183,7 @@ def fit_together(
 ) -> StorableContent | None:
     """Return content of the objects that fits into one Work. None: not even their earlier content fits.
 
-    Objects that shrink get their present content first, then those that grow least.
+    Objects that shrink get their current content first, then those that grow least.
 
     Args:
         objects: The desired content of the cluster.

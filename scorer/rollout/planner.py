@@ -1,6 +1,6 @@
 """One reconcile of a rolling update: which bindings to update, bind and remove now.
 
-The plan is a function of the present bindings. Two budgets are computed once, before any binding is picked: the number
+The plan is a function of the current bindings. Two budgets are computed once, before any binding is picked: the number
 of ready clusters that may be disrupted, and the number of clusters that may be added.
 
 Source: docs/specifications/rollout.md 7; KubeFleet pkg/controllers/rollout.
@@ -222,7 +222,7 @@ def plan_rollout(
         removal_needs_budget: If False, the limits do not apply to removals of failed bindings, nor to any removal when
             N = 0 (``HARBORMASTER_REMOVAL_NEEDS_BUDGET``, rollout.md 7.6).
         held_clusters: Clusters under another disruption, or with closed maintenance windows. They count in their
-            present state, but the rollout skips them and picks others.
+            current state, but the rollout skips them and picks others.
     """
     if (strategy or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
         return RolloutPlan(Action.IGNORED)

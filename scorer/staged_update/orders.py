@@ -43,7 +43,7 @@ class RunOrder:
         namespace: Namespace, empty for a ClusterStagedUpdateRun.
         placement: Placement to roll out, empty for an existing run.
         strategy: Strategy with the stages, empty for an existing run.
-        index: Resource snapshot, empty for the present selection.
+        index: Resource snapshot, empty for the current selection.
         state: Run, or Initialize to compute only the plan.
     """
 

@@ -22,7 +22,7 @@ class Update:
 
     Args:
         cluster: Name.
-        binding: The present binding.
+        binding: The current binding.
         wanted: The desired binding, the same object if only the condition is missing.
         message: Message of its condition RolloutStarted, which becomes True.
     """
@@ -60,7 +60,7 @@ class Accept:
     """Store the status of an approval request that accepts the approval.
 
     Args:
-        request: The present request.
+        request: The current request.
         status: Complete new status.
     """
 

@@ -175,7 +175,7 @@ def _state(run: JsonObject) -> str:
 
 
 def _is_caught_up(run: JsonObject) -> bool:
-    """Return whether the record is about the present generation of ``spec``."""
+    """Return whether the record is about the current generation of ``spec``."""
     observed_generation = condition(status_of(run), PROGRESSING).get("observedGeneration") or 0
     return observed_generation == generation_of(run)
 

@@ -23,7 +23,7 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UndoRecord:
-    """The parts of a run that decide whether it, or an older run, can be undone. Immutable like the run.
+    """The parts of a run that decide whether it, or an older run, can be undone, as read once.
 
     Args:
         run: The run.

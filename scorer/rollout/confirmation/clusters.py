@@ -83,7 +83,7 @@ class ClusterFacts:
         replacements: Clusters that were picked in place of the dropped ones. True: available.
         largest: Largest number of clusters that the placement has had within the window.
         confirmation: The valid confirmation, empty without one.
-        now: The present time.
+        now: The current time.
         external: The strategy is External: unconfirmed removals wait for an update run, or for another strategy.
     """
 
@@ -171,7 +171,7 @@ def _unreplaced(clusters: Iterable[DroppedCluster], facts: ClusterFacts) -> list
 def _is_confirmed(dropped: DroppedCluster, facts: ClusterFacts) -> bool:
     """Return whether a cluster is confirmed, alone or in a roll-up.
 
-    A digest on the record of its binding counts again only with a later expiry.
+    A digest on the record of its binding is accepted again only with a later expiry.
     """
     cluster_digest = dropped.item.digest(facts.placement_uid)
     digests = {cluster_digest, *(dropped.pending.groups if dropped.pending else ())}
@@ -209,7 +209,7 @@ def clusters_held(snapshots: Iterable[JsonObject], now: datetime, window: timede
 
     Args:
         snapshots: All policy snapshots of the placement.
-        now: The present time.
+        now: The current time.
         window: Maximum age of a loss.
     """
     return ClustersHeld.of(snapshots).since(now - window).largest

@@ -75,7 +75,7 @@ def judge_deletion(
         bindings: All of its bindings.
         policy: Removal policy of the placement.
         namespace: Its Namespace. None if the placement is cluster-scoped or the Namespace no longer exists.
-        now: The present time.
+        now: The current time.
         exempt: Whether all content of the placement is in exempt namespaces.
         snapshots: All of its policy snapshots, which record the clusters that it has lost.
     """

@@ -62,7 +62,7 @@ class DropFacts:
         snapshot: The latest policy snapshot.
         snapshots: All policy snapshots of the placement.
         is_member: Returns whether a cluster is in the fleet and not leaving.
-        now: The present time.
+        now: The current time.
     """
 
     placement: JsonObject

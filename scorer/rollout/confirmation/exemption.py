@@ -34,7 +34,7 @@ class Exemptions:
         placement: The placement, with its exemption record.
         recently_placed: Content of each snapshot of the window.
         namespace: Returns a Namespace on the hub. None: unknown or deleted.
-        now: The present time.
+        now: The current time.
     """
 
     policy: RemovalPolicy
@@ -92,9 +92,9 @@ def exemption_record(
 
     Args:
         policy: Removal policy of the placement.
-        placement: The placement, with the present record.
+        placement: The placement, with the current record.
         namespace: Its Namespace. None: unknown or deleted, or the placement is cluster-scoped.
-        now: The present time.
+        now: The current time.
         is_new: Whether it has not placed any content yet.
     """
     if policy.is_off or namespace is None or not policy.exempts(namespace):

@@ -1,7 +1,8 @@
 """Content that is deleted with namespaces on members, in words: volume claims, and objects of other clients.
 
-Members count it and report it with its time (`webhook.member.properties.namespace_contents`). It is shown to the user
-who confirms, and changes no digest. A cluster without a count is unknown, and is counted as such.
+Members count this content and report the counts with their time (`webhook.member.properties.namespace_contents`). The
+counts are shown to the user who confirms a removal, and change no digest. Clusters without a count are reported as a
+number of unknown clusters.
 
 Source: docs/specifications/removal.md 4.
 """

@@ -66,7 +66,7 @@ class ObjectFacts:
         uids: Uids of the selected objects on the hub.
         groups: All resource snapshots of the placement.
         namespace: Returns a Namespace on the hub. None: unknown or deleted.
-        now: The present time.
+        now: The current time.
         released: Objects that members keep although they are no longer selected. They do not count as removed.
     """
 
@@ -125,7 +125,7 @@ def judge_selection(
         selection: Its selection.
         groups: All of its resource snapshots.
         namespace: Returns a Namespace on the hub. None: unknown or deleted.
-        now: The present time.
+        now: The current time.
     """
     if isinstance(selection, InvalidSelection):
         judgement = None
@@ -289,7 +289,7 @@ class _Judge:
         return digest in until or any(group in until for group in placed.groups)
 
     def _mode(self, item: RemovalItem, members: Sequence[ObjectIdentity], *, is_many: bool) -> ConfirmationMode:
-        """Return the mode of an item. A pending item counts as one of many, even after the others are confirmed."""
+        """Return the mode of an item. A pending item keeps the mode of many objects, even if the others are confirmed."""
         policy = self._facts.policy
         is_many = is_many or any(self._placed[identity].since is not None for identity in members)
         kinds = {(item.identity[0], item.identity[1]), *((group, kind) for group, kind, _, _ in members)}

@@ -42,12 +42,12 @@ class LeavingObjects:
     """The objects that new Works of a binding would remove from its cluster.
 
     Args:
-        present: All objects in its present Works.
+        present: All objects in its current Works.
         leaving: Objects that the new Works lack. The latest snapshot of the placement has them, unless another client
-            has deleted the snapshot of the present Works.
+            has deleted the snapshot of the current Works.
         placed: Content of the latest snapshot.
         shown: All pending items of the placement. The roll-ups for users are computed from them.
-        retained: Objects that the present Works keep until their removal is confirmed and ordered.
+        retained: Objects that the current Works keep until their removal is confirmed and ordered.
     """
 
     present: frozenset[ObjectIdentity]
@@ -104,7 +104,7 @@ def judge_leaving(
         binding: Its binding on the cluster, with the record of pending items.
         objects: The objects that would leave the cluster.
         exemptions: Exempt namespaces of the placement.
-        now: The present time.
+        now: The current time.
     """
     identities = (identity for identity in sorted(objects.leaving) if not exemptions.covers(identity))
     items = [

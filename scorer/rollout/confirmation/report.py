@@ -95,7 +95,7 @@ def pending_message(
     Args:
         placement: With its annotations.
         items: The pending items.
-        now: The present time.
+        now: The current time.
         bindings: All of its bindings.
     """
     groups = confirmable_groups(uid_of(placement), items)
@@ -187,7 +187,7 @@ def with_removal_pending(
         placement: With its stored status, which has the time of the last transition.
         status: The status to store.
         items: The pending items. The condition has the time of the oldest one as its transition time.
-        now: The present time. It is the transition time if no item has a time.
+        now: The current time. It is the transition time if no item has a time.
         bindings: All of its bindings, which also record digests that were carried out.
         snapshots: All of its resource snapshots.
     """

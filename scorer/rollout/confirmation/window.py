@@ -22,7 +22,7 @@ def recent_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datet
     Args:
         groups: All resource snapshots of a placement, the oldest first.
         window: Length of the window, which ends at *now*.
-        now: The present time.
+        now: The current time.
     """
     return [group for group, _ in _recent(groups, window, now)]
 

@@ -49,7 +49,7 @@ class VariableError(ValueError):
 def binding_override(binding: JsonObject, member: JsonObject, snapshots: Iterable[JsonObject]) -> Override:
     """Return a function that applies the overrides of a binding to one object, for `works.plan.plan_works`.
 
-    The snapshots are parsed on the first call, because most passes make no Work.
+    The snapshots are parsed on the first call, because most passes create no Work.
 
     Args:
         binding: Names the override snapshots in the order of application.

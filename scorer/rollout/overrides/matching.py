@@ -55,8 +55,8 @@ def selected_in(spec: Mapping[str, Any], namespace: str) -> Iterator[OverrideTar
 def selections_of(content: JsonObject) -> tuple[OverrideTarget, ...]:
     """Return the selections that match an object, ClusterResourceOverrides first.
 
-    A cluster-scoped object is selected by itself. A namespaced one is selected by its Namespace, and by itself in a
-    ResourceOverride.
+    A selector for a cluster-scoped object names the object. A selector for a namespaced object names its Namespace, or,
+    in a ResourceOverride, the object.
     """
     group, version = split_api_version(str(content.get("apiVersion") or ""))
     kind, name, namespace = str(content.get("kind") or ""), name_of(content), namespace_of(content)

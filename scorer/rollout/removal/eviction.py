@@ -2,7 +2,7 @@
 
 Before the controller deletes a binding for an eviction, it writes the binding's uid on the eviction. After a crash it
 therefore knows which deletion was intended. If that binding is deleted or being deleted, the eviction was executed,
-regardless of the present placement, and even if the scheduler has picked the cluster again. If the binding still
+regardless of the current placement, and even if the scheduler has picked the cluster again. If the binding still
 exists, the controller decides again. A crash therefore neither leaves an executed eviction without a result, nor costs
 the placement a second binding.
 

@@ -130,7 +130,7 @@ def removal_status(placement: JsonObject, remnants: Iterable[RemainingWorks], no
 
 
 def removal_detail(placement: JsonObject, failure: str) -> str:
-    """Return the state of a placement that is being deleted, in words, with what it waits for.
+    """Return a message about a placement that is being deleted: its state, and what it waits for.
 
     Args:
         placement: It is being deleted.
@@ -143,7 +143,7 @@ def removal_detail(placement: JsonObject, failure: str) -> str:
 
 
 def describe_removal_wait(binding: Mapping[str, Any], message: str = "") -> str:
-    """Return what the removal of an Unscheduled binding's content waits for, in words.
+    """Return a message about what the removal of an Unscheduled binding's content waits for.
 
     Args:
         binding: The binding.

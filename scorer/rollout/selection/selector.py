@@ -35,7 +35,7 @@ ObjectKey: TypeAlias = tuple[str, str, str, str]
 
 
 class DocumentInventory:
-    """An inventory of documents at hand, as read from files."""
+    """An inventory of documents in memory, such as those read from files."""
 
     def __init__(self, documents: Iterable[JsonObject]) -> None:
         self._objects: dict[tuple[str, str], dict[str, dict[str, JsonObject]]] = defaultdict(lambda: defaultdict(dict))
@@ -324,7 +324,7 @@ def is_concerned(
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
-        changed: The present object, or its last state if it was deleted.
+        changed: The current object, or its last state if it was deleted.
         namespace_document: The Namespace of a namespaced object, or None if that was deleted, too.
         is_deleted: Whether the object was deleted. A namespaced one is treated like a changed one.
     """

@@ -133,7 +133,7 @@ def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObjec
 
 
 def awaited_override_snapshots(overrides: Iterable[JsonObject], snapshots: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the missing snapshots: one for each override whose latest snapshot lacks its present spec.
+    """Return the missing snapshots: one for each override whose latest snapshot lacks its current spec.
 
     The result is what the controller of overrides is about to create, except for the index and the annotation
     ``snapshot-refused`` of the override. An override that is being deleted is not awaited. One that cannot have

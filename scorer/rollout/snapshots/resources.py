@@ -128,7 +128,7 @@ class ResourceSnapshotPlan:
         index: Its index.
         identifiers: ``status.selectedResources`` to report: the content in force, not a pending change.
         requeue_after: Delay until a pending change may be written. None if nothing is pending.
-        too_large: The selected objects whose present content does not fit into a snapshot.
+        too_large: The selected objects whose current content does not fit into a snapshot.
     """
 
     writes: tuple[Write, ...]

@@ -147,14 +147,14 @@ def placement_status(
     """Return the status of a placement with valid selectors.
 
     Args:
-        placement: ClusterResourcePlacement or ResourcePlacement, with its present status.
+        placement: ClusterResourcePlacement or ResourcePlacement, with its current status.
         policy_snapshot: The latest one. None before the first one exists.
         bindings: All bindings of the placement.
         latest: The content in force. None before there is any. Not used with an External strategy.
         now: Transition time of conditions that change.
         snapshots: The groups that bindings point at, by name of the master. Only needed for an External strategy.
         stall_timeout: Time without progress after which a rolling update counts as stalled. None: disabled.
-        too_large: Selected objects whose present content does not fit into a snapshot.
+        too_large: Selected objects whose current content does not fit into a snapshot.
     """
     reporter = _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stall_timeout)
     return reporter.report(too_large)

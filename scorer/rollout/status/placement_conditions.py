@@ -123,7 +123,7 @@ def expected_conditions(placement: JsonObject) -> tuple[str, ...]:
 
 
 def is_complete(placement: JsonObject, status: Mapping[str, Any]) -> bool:
-    """Return whether *status* reports the rollout of the placement's present generation as complete."""
+    """Return whether *status* reports the rollout of the placement's current generation as complete."""
     return all(
         (
             find_current(status.get("conditions") or (), condition_type(placement, word), generation_of(placement))
@@ -135,7 +135,7 @@ def is_complete(placement: JsonObject, status: Mapping[str, Any]) -> bool:
 
 
 def is_stalled(placement: JsonObject, status: Mapping[str, Any]) -> bool:
-    """Return whether a status reports the rollout of the placement's present generation as stalled."""
+    """Return whether a status reports the rollout of the placement's current generation as stalled."""
     kind, generation = condition_type(placement, STALLED), generation_of(placement)
     return find_current(status.get("conditions") or (), kind, generation) is not None
 
@@ -152,7 +152,7 @@ def with_objects_not_selected(
     """Return *status* with the condition ObjectsNotSelected, last, if there are such objects.
 
     Args:
-        placement: With its present status.
+        placement: With its current status.
         status: The status to store.
         origins: Origin of each matching object that the controllers of a cluster create.
         now: Transition time of conditions that change.
@@ -176,7 +176,7 @@ def empty_message(placement: JsonObject) -> str:
 def removal_pending_condition(placement: JsonObject) -> Mapping[str, Any] | None:
     """Return the condition about removals that wait for confirmation, None if none wait.
 
-    One about an earlier generation counts too: an edit of the placement confirms nothing.
+    A condition about an earlier generation is returned as well: an edit of the placement confirms nothing.
     """
     matches = (
         condition for condition in conditions_of(placement) if condition.get("type") == REMOVAL_PENDING_CONDITION

@@ -1,4 +1,4 @@
-"""Removals of a placement that wait for confirmation, an entry for each digest: the same for ``/v1`` and for commands.
+"""Removals of a placement that wait for confirmation, one entry per digest, for ``/v1`` and for commands.
 
 Source: docs/specifications/removal.md 4 and 9.
 """
@@ -86,7 +86,7 @@ def unconfirmed_removals(
         snapshots: All of its resource snapshots.
         bindings: All of its bindings.
         counts: Returns what a cluster reports of its namespaces. None: unknown.
-        now: The present time.
+        now: The current time.
     """
     if not is_removal_pending(placement):
         return []
@@ -101,7 +101,7 @@ def orphaned_removal(on_clusters: Mapping[str, OrphanedContent], now: datetime) 
 
     Args:
         on_clusters: Content of the placement on each cluster.
-        now: The present time.
+        now: The current time.
     """
     since = min(content.since for content in on_clusters.values())
     return {

@@ -255,7 +255,7 @@ class Timeline:
     ended: datetime | None = None
 
     def document(self) -> UpdateTimeline:
-        """Return it as JSON. It does not depend on the present time, so that responses with it can be cached."""
+        """Return it as JSON. It does not depend on the current time, so that responses with it can be cached."""
         return {
             "startedAt": format_instant(self.started),
             "endedAt": format_instant(self.ended),

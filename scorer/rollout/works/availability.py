@@ -109,7 +109,7 @@ def _condition(document: JsonObject, kind: str) -> Mapping[str, Any]:
 
 
 def _lag_message(document: JsonObject) -> str:
-    """Return why the status is not for the present spec. Empty: it is."""
+    """Return why the status is not for the current spec. Empty: it is."""
     observed_generation, generation = (
         _count(document, "status.observedGeneration"),
         _count(document, "metadata.generation"),
@@ -122,7 +122,7 @@ def _lag_message(document: JsonObject) -> str:
 
 
 def _all_of(document: JsonObject, *checks: tuple[str, str | int, str | int]) -> Availability:
-    """Return available if the status is for the present generation and each check (name, actual, target) agrees."""
+    """Return available if the status is for the current generation and each check (name, actual, target) agrees."""
     if lag := _lag_message(document):
         return _not_yet(lag)
     for subject, now, target in checks:

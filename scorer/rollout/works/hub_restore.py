@@ -171,7 +171,7 @@ def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
 
     Args:
         document: MemberCluster or InternalMemberCluster of the member.
-        now: The present instant.
+        now: The current instant.
     """
     until = read_instant(annotation(document, ACCEPT_OLDER_UNTIL))
     return until is not None and now < until <= now + LONGEST_ACCEPTANCE

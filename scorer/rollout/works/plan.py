@@ -141,7 +141,7 @@ class WorkPlan:
             yet.
         problem: Set when the Works cannot be made.
         signatures: Writes that only sign a Work (`scorer.rollout.works.provenance`), which applies nothing.
-        needs_manifests: Nothing was planned: a Work has become too large, and the plan needs the present manifests of
+        needs_manifests: Nothing was planned: a Work has become too large, and the plan needs the current manifests of
             the Works.
     """
 
@@ -160,7 +160,7 @@ class WorkPlan:
 def needs_works(binding: JsonObject, works: Collection[JsonObject]) -> bool:
     """Return whether the work generator has anything to do for a binding (rollout.md 9.1).
 
-    A Bound binding waits until the rollout has reported, for its present spec, that it may start or must wait: before
+    A Bound binding waits until the rollout has reported, for its current spec, that it may start or must wait: before
     that, the generator would act on a spec that the rollout has not approved. For an Unscheduled binding the generator
     maintains the existing Works but makes no new ones, unlike the reference: the binding may be left from an earlier
     membership of its cluster, and a new Work would take over the objects that remained there, and remove them with the
@@ -221,7 +221,7 @@ class _Slot:
 
 
 class _NeedsManifestsError(Exception):
-    """The manifests of the existing Works are not at hand."""
+    """The existing Works were read without their manifests."""
 
 
 class _ProblemError(Exception):

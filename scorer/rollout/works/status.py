@@ -116,7 +116,7 @@ def work_status(work: JsonObject, results: Sequence[ManifestResult], now: dateti
     """Return the complete ``status`` of *work* after a pass with *results*, trimmed if the object became too large.
 
     Args:
-        work: The Work as stored. Transition times and first observations are copied from its present status.
+        work: The Work as stored. Transition times and first observations are copied from its current status.
         results: One per manifest, in order.
         now: Time of the pass.
     """

@@ -310,7 +310,7 @@ def _status_with(
     request: JsonObject, status: ConditionStatus, reason: str, message: str, check: Check, now: datetime
 ) -> JsonObject:
     condition = _condition(request, ANALYZED, status, reason, message + _mark(check), now)
-    if status == TRUE and _success_time(request, check) is None:  # another check was met before: count anew
+    if status == TRUE and _success_time(request, check) is None:  # a different check was met before: restart the count
         condition["lastTransitionTime"] = format_time(now)
     return condition
 

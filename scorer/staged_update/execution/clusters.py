@@ -81,7 +81,7 @@ class DesiredBinding:
 
 
 def has_started(binding: JsonObject) -> bool:
-    """Return whether the present generation of a binding has the condition RolloutStarted."""
+    """Return whether the current generation of a binding has the condition RolloutStarted."""
     return BindingView.of(binding).status(ROLLOUT_STARTED) == TRUE
 
 

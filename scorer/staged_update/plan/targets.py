@@ -88,7 +88,7 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
     Args:
         facts: State of the hub.
         placement: Placement of the run.
-        fresh: Require that the scheduler has processed the present generation of the placement. True for a new run. A
+        fresh: Require that the scheduler has processed the current generation of the placement. True for a new run. A
             run in progress continues with its plan.
         expected: Require bindings. False for a run that only removes the placement: it succeeds without bindings
             (DR-6).
@@ -167,7 +167,7 @@ def _policy_snapshot(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: 
 
 
 def _is_processed(snapshot: JsonObject, placement: JsonObject) -> bool:
-    """Return whether the scheduler has processed the present generation of the placement. True if unreported."""
+    """Return whether the scheduler has processed the current generation of the placement. True if unreported."""
     recorded_generation, observed_generation = (
         annotation(snapshot, PLACEMENT_GENERATION),
         dict_at(snapshot, "status").get("observedCRPGeneration"),

@@ -35,7 +35,7 @@ class Validated:
     """A validated run.
 
     Args:
-        targets: The present bindings.
+        targets: The current bindings.
         stages: The recomputed stages.
         at: Index of the current stage. The number of stages stands for the deletion stage.
     """

@@ -70,7 +70,7 @@ class ForecastCluster:
     Args:
         name: Name.
         progress: Progress.
-        binding: The present binding. None if it does not exist.
+        binding: The current binding. None if it does not exist.
         wanted: Content that the run gives it.
         starts: Earliest start. None if it has been started.
         wait: Reason why it may not be changed when its stage can start, or None.
@@ -169,7 +169,7 @@ def forecast(
         run: The run as stored, or a hypothetical one.
         facts: State of the hub. For an uninitialized run, with all inputs of an initialization.
         each: Duration per cluster.
-        waits: Returns why a cluster may not be changed at an instant. None means that the present holds apply.
+        waits: Returns why a cluster may not be changed at an instant. None means that the current holds apply.
 
     Raises:
         scorer.staged_update.outcome.RunFailedError: The engine would end the run.
@@ -351,6 +351,6 @@ class _Timing:
 
 
 def _now(waits: Mapping[str, ClusterWait], name: str, at: datetime) -> ClusterWait | None:
-    """Return the present hold of a cluster, if it still applies at *at*."""
+    """Return the current hold of a cluster, if it still applies at *at*."""
     wait = waits.get(name)
     return None if wait is None or (wait.until is not None and wait.until <= at) else wait

@@ -81,7 +81,7 @@ class Target:
 
     Args:
         type: Parts of the cluster that change.
-        kubernetes_version: Target version, empty to keep the present versions.
+        kubernetes_version: Target version, empty to keep the current versions.
         images: Node image per family. Pools of other families keep theirs.
     """
 

@@ -113,7 +113,7 @@ class Tiers:
         return None if state is None else state.until
 
     def next_opening(self, member: Member) -> datetime | None:
-        """Return the next opening of a member's windows after the present ones have closed. None: unknown."""
+        """Return the next opening of a member's windows after the current ones have closed. None: unknown."""
         closes = self.changes(member)
         return None if closes is None else window_state(self._windows(member.windows.names), closes).until
 

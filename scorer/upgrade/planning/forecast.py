@@ -199,7 +199,7 @@ def _orders(run: ClusterUpgradeRun, assumptions: ForecastAssumptions, now: datet
 
 
 def _hub(run: ClusterUpgradeRun, facts: UpgradeRunFacts, times: _Times, now: datetime) -> SimulatedHub:
-    """Return a simulated hub in the present state, with all operations in flight."""
+    """Return a simulated hub in the current state, with all operations in flight."""
     back_end = SimulatedBackEnd(times.outcome)
     at_work = {name for name, member in facts.members.items() if member.inventory and member.inventory.busy}
     images = ImageTargets(run.spec.upgrade, run.status.resolved.node_images, facts.catalog)
