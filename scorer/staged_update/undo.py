@@ -23,7 +23,7 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UndoRecord:
-    """The parts of a run that decide whether it, or an older run, can be undone, as read once.
+    """The parts of a run that decide whether it, or an older run, can be undone. Not updated when the run changes.
 
     Args:
         run: The run.

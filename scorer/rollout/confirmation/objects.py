@@ -289,7 +289,7 @@ class _Judge:
         return digest in until or any(group in until for group in placed.groups)
 
     def _mode(self, item: RemovalItem, members: Sequence[ObjectIdentity], *, is_many: bool) -> ConfirmationMode:
-        """Return the mode of an item. A pending item keeps the mode of many objects, even if the others are confirmed."""
+        """Return the mode of an item. A pending item keeps that of many objects, even if the others are confirmed."""
         policy = self._facts.policy
         is_many = is_many or any(self._placed[identity].since is not None for identity in members)
         kinds = {(item.identity[0], item.identity[1]), *((group, kind) for group, kind, _, _ in members)}
