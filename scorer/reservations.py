@@ -275,6 +275,6 @@ def _unreadable(lease: JsonObject, reason: str) -> UnreadableReservationsError:
     metadata = lease["metadata"]
     return UnreadableReservationsError(
         f"the Lease {metadata.get('namespace', '')}/{metadata['name']} has reservations that cannot be read: "
-        f"{reason}. Nothing is granted there until the Lease is repaired, or deleted while no disruption is in "
-        "progress"
+        f"{reason}. The gate grants nothing that the Lease covers until the Lease is repaired, or deleted while no "
+        "disruption is in progress"
     )

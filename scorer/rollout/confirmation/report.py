@@ -167,7 +167,7 @@ def _spent_problem(
         )
     if room_for_digests(placement, now) == 0:
         until = min(records[0].until.values(), default=confirmation.expiry)
-        return f"the record of carried out removals is full until {format_time(until)}"
+        return f"the record of carried-out removals is full until {format_time(until)}"
     return ""
 
 

@@ -98,7 +98,7 @@ def exclusion_reason(group: str, kind: str, name: str, namespace: str = "", *, h
         homes: The namespaces of harbormaster itself, on the hub or on the member, depending on the caller.
     """
     if is_fleet_group(group):
-        return f"is of the fleet's own group {group}"
+        return f"belongs to the fleet's own API group {group}"
     if (group, kind) == CUSTOM_RESOURCE_DEFINITION.group_kind and is_fleet_group(name.partition(".")[2]):
         return "defines a kind of the fleet"
     if (group, kind) == _API_SERVICE and is_fleet_group(name.partition(".")[2]):

@@ -418,7 +418,7 @@ def _open_tasks(work: StagePass) -> Iterator[str]:
     for task in dicts_at(work.stage, "afterStageTaskStatus"):
         if task.get("type") == StageTaskType.TIMED_WAIT:
             if (until := _wait_end(work, task)) is not None:
-                yield f"its wait, until {format_time(until)}"
+                yield f"the end of its wait at {format_time(until)}"
             continue
         work.actions += advance_approval(
             work.record, task, work.planned.name, TaskPlace.AFTER, work.run, work.facts.requests

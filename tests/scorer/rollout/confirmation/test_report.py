@@ -34,7 +34,7 @@ def test_a_full_record_is_named():
     many = [f"{number:020x}" for number in range(20_000)]
     record = CarriedOut().with_digests(many, NOW + HOUR).format()
     message = pending_message(make_placement(confirm(DIGEST), record), [ITEM], NOW)
-    assert message.endswith("the record of carried out removals is full until 2026-11-29T13:00:00Z")
+    assert message.endswith("the record of carried-out removals is full until 2026-11-29T13:00:00Z")
 
 
 def test_one_message_names_a_restored_hub_as_well():
