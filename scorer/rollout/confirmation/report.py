@@ -322,7 +322,7 @@ def bypassed_event(placement: JsonObject) -> Event | None:
     if pending is None or pending.get("reason") != CONFIRMATION_REQUIRED:
         return None
     source = f"the annotation {REMOVAL_CONFIRMATION}" if annotation(placement, REMOVAL_CONFIRMATION) else "the settings"
-    # Without the effect, which no longer holds.
+    # The effect is left out, because it no longer applies.
     _, _, removals_text = str(pending.get("message")).rpartition(_UNTIL_CONFIRMED)
     message = f"{source} switched confirmation off. These pending removals proceed: {removals_text}"
     return Event(CONFIRMATION_BYPASSED, message[:1024], "Warning")

@@ -334,7 +334,7 @@ def _adopt(desired: Any, live: Any, path: Path, prevails: bool) -> Any:
             if own_value is _ABSENT
             else _with(desired, head, _adopt(own_value, member_value, tuple(tail), prevails))
         )
-    if not isinstance(member_value, Mapping):  # a list that the author does not have has no items to fill
+    if not isinstance(member_value, Mapping):  # without a list of the author, there are no items to fill
         return desired
     new_member = _adopt({}, member_value, tuple(tail), prevails)
     return _with(desired, head, new_member) if new_member else desired

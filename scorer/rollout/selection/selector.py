@@ -361,7 +361,7 @@ def _reaches(term: Mapping[str, Any], document: JsonObject) -> bool:
     try:
         return _label_matcher(term)(labels_of(document))
     except _UserError:
-        return True  # selecting again reports what is wrong with the term
+        return True  # the next selection reports the error in the term
 
 
 def _identity(identifier: Mapping[str, Any]) -> tuple[str, ...]:

@@ -259,7 +259,7 @@ def _succeed(
         end_annotations: Annotations of the latest group when it ends.
     """
     # The master comes last: a group with a master is complete, and until then clusters keep the latest complete group.
-    # The label is moved before, so that no two groups are labeled. A crash in between leaves none or the old one.
+    # The label is removed from the old group first, so that two groups are never labeled. A crash leaves at most one.
     master, *shards = desired
     existing = {name_of(document) for group in unfinished for document in group.documents}
     yield from (create(document) for document in shards if name_of(document) not in existing)

@@ -440,7 +440,7 @@ def _unavailable_period(placement: JsonObject) -> timedelta:
     """Return how long a cluster may take to count as available. That wait is not a stall."""
     try:
         return RollingUpdateLimits.of(spec_of(placement).get("strategy")).unavailable_period
-    except (ValueError, TypeError):  # an invalid one that got past admission
+    except (ValueError, TypeError):  # an invalid period that got past admission
         return timedelta()
 
 

@@ -188,7 +188,7 @@ def _update_clusters(work: StagePass) -> bool:
     work.raise_failures()
     _check_failures(work)
     slots = work.planned.max_concurrency - sum(is_in_flight(entry) for entry in stage)
-    if _failed_clusters(stage) != failed:  # recorded first: until then it may still succeed, and needs its slot
+    if _failed_clusters(stage) != failed:  # recorded first: until then, the cluster may succeed and needs its slot
         slots, work.requeue_immediately = 0, True
     waiting_entries = _start_next(work, [entry for entry in stage if not status(entry, SUCCEEDED)], slots)
     is_open = any(not status(entry, SUCCEEDED) for entry in stage)
