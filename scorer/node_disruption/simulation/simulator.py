@@ -67,7 +67,7 @@ def simulate(
     settings: PlannerOptions = PlannerOptions(),  # noqa: B008 - it is frozen
     assumptions: SimulationAssumptions = SimulationAssumptions(),  # noqa: B008 - it is frozen
 ) -> SimulationResult:
-    """Return what happens to a cluster within a period.
+    """Simulate a cluster for a period, and return the timeline.
 
     Args:
         cluster: Initial state.

@@ -106,7 +106,7 @@ def exemption_record(
 
 
 def _exempt_since(placement: JsonObject) -> str:
-    """Return since when the Namespace of a placement has had the label, as recorded. Empty: unknown."""
+    """Return the recorded time since which the Namespace of a placement has had the label. Empty: unknown."""
     uid, _, since = annotation(placement, EXEMPT_SINCE).partition(" ")
     return since if uid and uid == uid_of(placement) else ""
 

@@ -125,7 +125,7 @@ class RemovalFacts:
 
 
 def removal_action(content: RemovalFacts) -> RemovalAction:
-    """Return what to do with an object. This is the only place that decides it.
+    """Return the action of the agent on an object. No other function decides this.
 
     An object is kept unchanged if the agent does not own it, the member is leaving, or the Work is older. Otherwise, an
     object that the agent must not touch is released whether or not its removal was ordered: garbage collection would

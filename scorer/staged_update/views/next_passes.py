@@ -36,7 +36,7 @@ class NextPasses:
 
 
 def next_passes(run: JsonObject, facts: StagedUpdateFacts) -> NextPasses:
-    """Return what a run does before an event or a timer has to requeue it.
+    """Return the effects of the passes of a run, up to the first that waits for an event or a timer.
 
     Args:
         run: The run, initialized.

@@ -157,7 +157,7 @@ def _timed_wait(stage: JsonObject, task: JsonObject, plan: JsonObject) -> Mark:
 
 
 def _waiting_since(stage: JsonObject) -> datetime | None:
-    """Return since when a stage waits for the tasks after its clusters, or None."""
+    """Return the time since which a stage waits for the tasks after its clusters, or None."""
     outcomes = {status(entry, SUCCEEDED) for entry in clusters_of(stage)}
     waits = status(stage, PROGRESSING) == FALSE and reason(stage, PROGRESSING) == "StageUpdatingWaiting"
     return since(stage, PROGRESSING) if waits and outcomes and "" not in outcomes else None
