@@ -100,7 +100,9 @@ def _class_of(binding: Binding, fleet: Fleet) -> str:
 
 
 def scale_down(bindings: Iterable[Binding], surplus: int) -> tuple[Binding, ...]:
-    """Return the *surplus* bindings to drop first: those not rolled out, then those with the weakest scores.
+    """Return the *surplus* bindings to drop first.
+
+    These are the bindings that are not rolled out, then those without recorded scores, then those with the weakest.
 
     Source: docs/specifications/scheduling.md 15.
     """

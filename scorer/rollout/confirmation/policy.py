@@ -153,7 +153,7 @@ def parse_kind_patterns(texts: Iterable[str]) -> tuple[KindPattern, ...]:
     """Read patterns of kinds.
 
     Raises:
-        ValueError: One has another form. The message shows it.
+        ValueError: A pattern has another form. The message quotes the pattern.
     """
     return tuple(map(KindPattern.parse, texts))
 

@@ -262,7 +262,7 @@ def _unmatched(requirements: Sequence[LabelSelectorRequirement], cluster_labels:
             return f"no cluster has a label {quote(requirement.key)}"
         existing = {value for value in values if value is not None}
         return f"no cluster has {_expression(requirement)}{_nearest(next(iter(requirement.values), ''), existing)}"
-    return "no cluster matches all of it"
+    return "no cluster matches the whole selector"
 
 
 def _expression(requirement: LabelSelectorRequirement) -> str:

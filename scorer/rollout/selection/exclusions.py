@@ -43,7 +43,7 @@ def parse_kind_rules(text: str) -> tuple[KindRule, ...]:
     """Parse ``GROUP``, ``GROUP/VERSION``, ``GROUP/VERSION/Kind1,Kind2`` or ``v1/Kind1,Kind2``, separated by ``;``.
 
     Raises:
-        ValueError: A token is none of these. The message shows it.
+        ValueError: A token is none of these. The message quotes the token.
     """
     return tuple(_rule(rule_text) for part in text.split(";") if (rule_text := part.strip()))
 

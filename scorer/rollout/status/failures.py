@@ -23,7 +23,7 @@ def failure_type(controller: str) -> str:
 def failure_of(document: Mapping[str, Any]) -> str:
     """Return the message of the failure that an object reports, or an empty string.
 
-    It may be older than the last change of the object: the controller removes it when it succeeds, not before.
+    The failure may be older than the last change of the object: the controller removes it only when it succeeds.
     """
     failures = (
         condition

@@ -1,7 +1,7 @@
 """Approval requests: which ones a stage needs, and which approvals count.
 
-An approval is final once the run has set the condition that accepts it. An approval from before the run needs it does
-not count. Such a request is deleted and created again.
+An approval is final once the run has set the condition that accepts it. An approval from before the run needed one does
+not count: the request is deleted and created again.
 
 Source: docs/specifications/staged-updates.md 6.2; docs/specifications/placement-api.md 13, item 9.
 """

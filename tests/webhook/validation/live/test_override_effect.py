@@ -169,7 +169,7 @@ def by_label(**labels):
         ),
         pytest.param(
             make_override(WEB, clusters=by_label(env="prod", **{"kubernetes-fleet.io/member-name": "busybee"})),
-            [(CLUSTER_RULE, LABELS, "no cluster matches all of it")],
+            [(CLUSTER_RULE, LABELS, "no cluster matches the whole selector")],
             id="labels-of-different-clusters",
         ),
         pytest.param(
