@@ -1,10 +1,14 @@
 """Failure policy of a run, set by annotations. Without them, a run waits for failing clusters.
 
-``harbormaster.dev/cluster-deadline`` is the time limit per cluster, and ``harbormaster.dev/max-failures`` the number of
-clusters per stage that may exceed it. ``harbormaster.dev/on-failure`` is the action when more do: ``Stop`` ends the
-run, and ``Rollback`` also creates a run that rolls back its changes. Any of the three enables the policy, and the
-others then have defaults. Annotations of the run have precedence over those of its strategy, which are copied onto the
-run during initialization. Later edits of the strategy thus never affect the run.
+Any of these annotations enables the policy, and the others then have defaults:
+
+- ``harbormaster.dev/cluster-deadline``: time limit per cluster
+- ``harbormaster.dev/max-failures``: number of clusters per stage that may exceed the limit
+- ``harbormaster.dev/on-failure``: action when more clusters exceed it. ``Stop`` ends the run, and ``Rollback`` also
+  creates a run that rolls back its changes.
+
+Annotations of the run have precedence over those of its strategy, which are copied onto the run during initialization.
+Later edits of the strategy thus never affect the run.
 """
 
 from collections.abc import Mapping

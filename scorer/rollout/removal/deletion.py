@@ -2,9 +2,10 @@
 
 ``deleteStrategy.propagationPolicy: Abandon`` applies when the placement itself is deleted, and to no other loss of a
 cluster. The placement may no longer exist when its Works are deleted, so its policy is recorded first, on each binding
-and each Work before its deletion. This order is crash-safe: nothing is deleted without a mark. A Work that the work
-generator makes while the placement is already being deleted is marked before its deletion, like all other Works of its
-binding.
+and each Work before its deletion.
+
+This order is crash-safe: nothing is deleted without a mark. A Work that the work generator creates while the placement
+is already being deleted is marked before its deletion, like all other Works of its binding.
 
 In the same way, the loop marks bindings and Works for removal before it deletes them
 (`scorer.rollout.removal.marks`). A binding that is being deleted without that mark was deleted by another client. Its

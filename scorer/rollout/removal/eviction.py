@@ -1,10 +1,13 @@
 """Eviction of a placement from a cluster: whether it is allowed, and its outcome.
 
 Before the controller deletes a binding for an eviction, it writes the binding's uid on the eviction. After a crash it
-therefore knows which deletion was intended. If that binding is deleted or being deleted, the eviction was executed,
-regardless of the current placement, and even if the scheduler has picked the cluster again. If the binding still
-exists, the controller decides again. A crash therefore neither leaves an executed eviction without a result, nor costs
-the placement a second binding.
+therefore knows which deletion was intended:
+
+- If that binding is deleted or being deleted, the eviction was executed, regardless of the current placement, and even
+  if the scheduler has picked the cluster again.
+- Otherwise, the controller decides again.
+
+A crash therefore neither leaves an executed eviction without a result, nor costs the placement a second binding.
 
 Source: docs/specifications/rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplacementeviction, which
 decides again after a crash, and then finds no binding, or a new one.

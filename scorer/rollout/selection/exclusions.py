@@ -6,6 +6,7 @@ If a placement contained the definition of AppliedWork, deleting the placement w
 and everything that they own. If it contained the agent's namespace, deleting it would delete the agent. So the fleet's
 own objects are neither selected nor unwrapped on the hub, nor applied or removed on a member, regardless of the user or
 hub that requests it.
+
 They are recognized by group, kind and name alone: nothing else in a manifest can be trusted.
 
 Source: docs/specifications/placement-api.md 2.1, X-01, X-02; docs/specifications/rollout.md 2.3 and 2.4; KubeFleet

@@ -6,9 +6,12 @@ would forget where the placement runs, and might place it elsewhere.
 
 So before it decides, the scheduler counts each cluster that has Works of the placement but no binding as one that the
 placement has, if the cluster passes the filters of the current policy: selectors, taints, PickFixed. Scores do not
-count, so a feasible cluster keeps its content. Its binding is created as it was: Bound, with the snapshot, the
-overrides and the apply strategy of its Works, so that nothing changes on the member. If the decision drops the cluster,
-the binding is created as Unscheduled, and the rollout removes the content within its limits.
+count, so a feasible cluster keeps its content.
+
+- If the decision keeps the cluster, its binding is created as it was: Bound, with the snapshot, the overrides and the
+  apply strategy of its Works, so that nothing changes on the member.
+- If the decision drops the cluster, its binding is created as Unscheduled, and the rollout removes the content within
+  its limits.
 
 An agent can write labels on its Works. Only Works with a valid `scorer.rollout.works.provenance.Provenance` count:
 otherwise an agent could claim any placement for its cluster, Secrets included.

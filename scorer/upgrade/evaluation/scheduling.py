@@ -2,8 +2,10 @@
 
 A pass works in rounds. In each round, every group with a free slot offers one member, and offers start in the order of
 their tiers while the stage has slots. Groups thus share a stage evenly, and members with an open window come first
-across groups. Each member is checked once per pass, because its checks do not change during the pass. The exception is
-the placement guard, which depends on the members started before it.
+across groups.
+
+Each member is checked once per pass, because its checks do not change during the pass. The exception is the placement
+guard, which depends on the members started before it.
 
 Source: docs/specifications/upgrade-runs.md 6.6, 7.2 and 7.3.
 """
