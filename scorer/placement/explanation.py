@@ -233,7 +233,7 @@ class HeldBinding(TypedDict):
     age: NotRequired[DurationText]
     """How long ago that was."""
     dropped: NotRequired[Literal[True]]
-    """The cluster loses it."""
+    """The cluster loses the binding."""
     recordedScore: NotRequired[PairOfScores]
     """Scores from the time when the cluster was picked."""
     wouldStillMatch: NotRequired[bool]
@@ -257,7 +257,7 @@ class Gap(TypedDict):
 Check = Annotated[
     AffinityCheck | EligibilityCheck | NamespaceCheck | TaintsCheck | TopologyCheck, Field(discriminator="name")
 ]
-"""One filter, by its name."""
+"""Result of one filter. The name determines its fields."""
 
 
 class ExplainedCluster(TypedDict):
@@ -305,7 +305,7 @@ class Trigger(TypedDict):
     objects: list[str]
     """Names of the changed objects, the likeliest cause first."""
     message: str
-    """The same in words."""
+    """The cause in words."""
 
 
 class ExplainAnswer(TypedDict):

@@ -168,7 +168,7 @@ class RemovalPolicy:
         objects: Any other object leaves a placement.
         many_clusters: A placement is left without any cluster, or loses many within the window.
         clusters: A placement loses clusters, but not many, and keeps at least one.
-        placement: A placement with content is deleted that is on several clusters, or was within the window.
+        placement: A placement with content is deleted, and it is or was on several clusters within the window.
         node_pool: A NodePool with nodes is deleted. Admission alone judges it.
         window: How far back selections and sets of clusters are compared.
         kinds: Kinds that hold data, besides those of Kubernetes.

@@ -31,7 +31,7 @@ EFFECT_RULES: Final = frozenset({KIND_RULE, OBJECT_RULE, CLUSTER_RULE})
 MOST_SUGGESTIONS: Final = 3
 """Maximum number of names that a message suggests."""
 MOST_COMPARED: Final = 500
-"""Maximum number of names that are compared with a misspelt one."""
+"""Maximum number of names that are compared with a misspelled one."""
 _ALIKE: Final = 0.6
 _SECRET: Final = KINDS["", "Secret"].group_kind
 _PLACEMENT: Final = FieldPath.of("spec", "placement", "name")

@@ -107,7 +107,7 @@ class TimelineBand(TypedDict):
     atOnce: int | None
     """Maximum number of concurrent updates of clusters. Null without such a limit."""
     bars: list[TimelineBar]
-    """In the order of the update."""
+    """The clusters, in the order of the update."""
     marks: list[TimelineMark]
 
 

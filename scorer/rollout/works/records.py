@@ -131,7 +131,7 @@ def has_current_records(
 
 
 def _lacks_carried(work: JsonObject, contents: Iterable[JsonObject]) -> bool:
-    """Return whether a Work leaves out an object that its snapshot contains now: its removal is no longer pending.
+    """Return whether a Work leaves out an object of its snapshot: the removal of that object is no longer pending.
 
     False for a Work with objects that are left out for their size.
     """

@@ -61,7 +61,7 @@ class StagePass:
         policy: Failure policy. None: disabled, the run waits for failed clusters.
         actions: Actions to execute.
         waits: Delays after which to requeue.
-        stuck: Names of clusters that exceed the time limit.
+        stuck: Names of clusters that have been in flight for more than `STUCK_AFTER`.
         failures: Failures that end the run, one per cluster.
         requeue_immediately: Evaluate the run again without delay, for example after the end of a stage.
     """

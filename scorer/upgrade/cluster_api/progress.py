@@ -181,7 +181,7 @@ def _passed_on(parts: ClusterApiObjects, *, is_deferred: bool) -> Iterator[str]:
 
 
 def _conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
-    """Yield the conditions of a Cluster that report outdated or unavailable machines."""
+    """Yield the conditions and versions of a Cluster that report outdated or unavailable machines."""
     rolling_out = parts.condition("RollingOut")
     if rolling_out.get("status") != "False" and not _is_unsaid(parts, rolling_out):
         yield _condition_text("RollingOut", rolling_out)

@@ -123,7 +123,7 @@ class Tiers:
         return timedelta(minutes=max((window.minutes for window in windows), default=0))
 
     def _windows(self, names: tuple[str, ...]) -> list[MaintenanceWindow]:
-        """Return the readable ones of these windows."""
+        """Return the readable windows among those of these names."""
         return [window for name in names if (window := self._definitions[name].window) is not None]
 
     def _window_state(self, names: tuple[str, ...]) -> WindowState | None:
