@@ -69,7 +69,7 @@ class PastRun(TypedDict):
     difference: list[str]
     """Differences from the previous run, in words."""
     until: NotRequired[Instant]
-    """When the same decision was last made again."""
+    """When an equal decision was last made."""
     times: NotRequired[int]
     """Number of consecutive equal decisions."""
 

@@ -31,7 +31,7 @@ class NamespaceAffinity:
         return cycle.fleet.namespaces.holds(passes)
 
     def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:
-        """Distinguish missing lists from missing namespaces."""
+        """Count the clusters without a list and those without the namespace separately."""
         no_list = cycle.fleet.namespaces.holds(lambda view: view[1] is None)
         missing_data = int(np.count_nonzero(rejections & no_list))
         missing = int(np.count_nonzero(rejections)) - missing_data

@@ -158,7 +158,7 @@ class _Selector:
         """Return the selected objects as stored on the hub, term by term.
 
         Raises:
-            _UserError: The terms select nothing valid, such as an object twice or a reserved namespace.
+            _UserError: The terms are invalid, for example because they select an object twice, or a reserved namespace.
         """
         if is_fleet_namespace(self._namespace, (self._settings.home,)):
             raise _UserError(f"namespace {self._namespace} belongs to the fleet itself and nothing in it can be placed")

@@ -39,7 +39,7 @@ CLUSTER: Final = OURS + "capi-cluster"
 IMAGE_VARIABLE: Final = OURS + "capi-image-variable"
 """Annotation of a MemberCluster: the variable of the ClusterClass that carries the node image."""
 PAUSED: Final = "cluster.x-k8s.io/paused"
-"""Annotation of a Cluster: Cluster API does not change it."""
+"""Annotation of a paused Cluster, which Cluster API does not change."""
 FAMILY: Final = "linux"
 """Family of the node images that the variable names."""
 
