@@ -125,7 +125,7 @@ def lease_name(gate: str, thing: str) -> str:
 
 
 def reservation_id(gate: str, thing: str, secret: str) -> str:
-    """Return an id that identifies its Lease. *secret* makes it unguessable."""
+    """Return the id of a reservation. It identifies the Lease, and *secret* makes it unguessable."""
     return f"{lease_name(gate, thing).removeprefix(LEASE_PREFIX)}-{secret}"
 
 

@@ -280,7 +280,7 @@ class ExplainedCluster(TypedDict):
     warnings: NotRequired[list[str]]
     """Stale or expired readings, in words."""
     reason: str
-    """Why it was not picked, in words. Empty: it was."""
+    """Why the cluster was neither picked nor kept, in words. Empty: it was."""
     help: str
     """The one change that would help, in words. Empty: no single change would."""
     summary: str

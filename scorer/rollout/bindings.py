@@ -267,8 +267,8 @@ def holds_older(conditions: Iterable[Mapping[str, Any]]) -> bool:
 def is_rolling(binding: BindingView) -> bool:
     """Return whether a Bound binding is being rolled out: started, and neither available nor failed yet.
 
-    An available binding counts while an ordered removal takes objects from its Works. A binding with the condition
-    DiffReported does not count, because it disrupts nothing.
+    An available binding is being rolled out while an ordered removal takes objects from its Works. A binding with the
+    condition DiffReported is not, because it disrupts nothing.
     """
     return (
         binding.state is BindingState.BOUND
@@ -290,7 +290,7 @@ class BindingReadiness(NamedTuple):
 def is_failed(binding: BindingView) -> bool:
     """Return whether the binding is known to have failed: ``failed(b)`` of rollout.md 5.4.
 
-    DiffReported does not count, nor do a status Unknown and `PASSING_REASONS`. A superseded binding without the
+    DiffReported, a status Unknown and `PASSING_REASONS` are not failures. A superseded binding without the
     condition WorkSynchronized has failed, because it cannot get Works any more.
     """
     if binding.superseded and WORK_SYNCHRONIZED not in binding.conditions:

@@ -43,7 +43,7 @@ class StagedUpdateFacts:
         requests: Every approval request, by name.
         runs: All runs of the family and namespace.
         waits: Reasons why clusters must not be changed now, by cluster.
-        selection: Present selection of the placement. Needed only to initialize a run without an index.
+        selection: Current selection of the placement. Needed only to initialize a run without an index.
         content: Record to write alongside the selected objects.
         overrides: Returns the override lists by cluster for a resource snapshot. Called only during initialization. Its
             exceptions propagate.

@@ -203,7 +203,7 @@ class CarriedOut:
 
     Args:
         until: Expiry of the confirmation that named each digest.
-        orders: Index of the resource snapshot that carries out a digest. The digest counts until that snapshot exists.
+        orders: Index of the resource snapshot that carries out a digest. The digest is accepted until that snapshot exists.
             A digest without an index is carried out by the write of the record.
     """
 

@@ -221,7 +221,7 @@ class _Judge:
         return {item: digest for item, digest in accepted_digests.items() if digest in recordable_digests}
 
     def _unit(self, identity: ObjectIdentity) -> RemovalItem:
-        """Return the item of an object: its Namespace if that is removed as well or deleted on the hub, else itself.
+        """Return the item of an object: its Namespace if that is removed as well or deleted on the hub, else its own.
 
         An object that is confirmed by itself remains its own item.
         """

@@ -116,7 +116,7 @@ def pending_message(
 
 
 def _restored_hub(bindings: Iterable[JsonObject]) -> Iterator[str]:
-    """Yield which clusters hold Works that are older than what was applied, because the hub was restored."""
+    """Yield a message about the clusters that hold Works older than what was applied: the hub was restored."""
     bindings_behind = (binding for binding in bindings if holds_older(conditions_of(binding)))
     if names := sorted(text_at(binding, "spec", "targetCluster") for binding in bindings_behind):
         yield f"older Works are held on {_name_list(names)}: {ACCEPT_OLDER_UNTIL} accepts them, but confirms no removal"

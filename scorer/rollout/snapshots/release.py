@@ -17,7 +17,7 @@ from scorer.rollout.selection.selector import order_key
 from scorer.rollout.snapshots.groups import SnapshotGroup, placed_group
 
 LONGEST_RECORD: Final = 96 * 1024
-"""Bytes of the annotation. A Work has it twice, and all its annotations may have 256 KiB."""
+"""Maximum size of the annotation in bytes. A Work has it twice, and all of its annotations may have 256 KiB."""
 
 
 class Releases(NamedTuple):

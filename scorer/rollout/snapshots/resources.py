@@ -69,7 +69,7 @@ from scorer.rollout.snapshots.release import plan_releases
 from scorer.rollout.writes import Write, create, delete, replace
 
 SHARD_LIMIT = 800 * 1024
-"""Bytes of content of one snapshot in etcd, well below the limit of a request."""
+"""Maximum size of the content of one snapshot in etcd, in bytes, well below the limit of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def plan_resource_snapshots(
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
         snapshots: All resource snapshots of the placement.
-        objects: Present selection, trimmed and sorted.
+        objects: Current selection, trimmed and sorted.
         now: Decides whether a change has waited long enough.
         settings: The throttle.
         bindings: All bindings of the placement. No index that one of them uses is assigned again, even if its snapshots

@@ -120,7 +120,7 @@ def binding_status(
 
 
 def removal_status(binding: JsonObject, works: Iterable[JsonObject], now: datetime) -> JsonObject:
-    """Return the status of a binding that is being deleted: what it was, with the obstacles to its removal.
+    """Return the status of a binding that is being deleted: its last status, with the obstacles to its removal.
 
     Args:
         binding: The binding as stored.

@@ -30,7 +30,7 @@ class Provenance:
 
     Args:
         keys: The first one signs, all of them verify. Empty: nothing is signed, and nothing can be proved.
-        placement_uid: ``metadata.uid`` of the placement. Empty: as without keys.
+        placement_uid: ``metadata.uid`` of the placement. Empty: nothing is signed or proved, as without keys.
     """
 
     keys: tuple[bytes, ...] = ()

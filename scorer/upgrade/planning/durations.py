@@ -72,7 +72,7 @@ def estimates(samples: Iterable[Sample], members: Mapping[str, Member], upgrade:
 
     Args:
         samples: Successful upgrades of any type.
-        members: Present members, by name.
+        members: Current members, by name.
         upgrade: Planned type of upgrade.
     """
     durations = Durations(samples, members, upgrade)
@@ -106,7 +106,7 @@ class Durations:
 
         Args:
             samples: Successful upgrades of any type.
-            members: Present members, by name.
+            members: Current members, by name.
             upgrade: Planned type of upgrade.
         """
         self._type = upgrade
