@@ -178,7 +178,7 @@ class _Simulation:
         self._world.make_up(self._now)
 
     def _settle(self) -> None:
-        """Settle pods. New nodes for them are attributed to the latest events of their former nodes."""
+        """Evict and place pods. New nodes for them are attributed to the latest events of their former nodes."""
         self._world.settle(self._now)
         launches, self._world.made = self._world.made, []
         for launch in launches:

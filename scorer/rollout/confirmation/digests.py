@@ -203,8 +203,8 @@ class CarriedOut:
 
     Args:
         until: Expiry of the confirmation that named each digest.
-        orders: Index of the resource snapshot that carries out a digest. The digest is accepted until that snapshot exists.
-            A digest without an index is carried out by the write of the record.
+        orders: Index of the resource snapshot that carries out a digest. The digest is accepted until that snapshot
+            exists. A digest without an index is carried out by the write of the record.
     """
 
     until: Mapping[str, datetime] = field(default_factory=dict)
