@@ -333,7 +333,7 @@ class Membership:
 
 
 def has_left(document: Mapping[str, Any]) -> bool:
-    """Return whether an InternalMemberCluster has the last report of an agent that left at its present generation."""
+    """Return whether the status of an InternalMemberCluster reports for its current generation that the agent left."""
     for agent in list_at(document, "status", "agentStatus"):
         if agent.get("type") == MEMBER_AGENT:
             joined_condition: Mapping[str, Any] = next(

@@ -201,12 +201,12 @@ async def _report(
 
 
 async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: datetime) -> None:
-    """Report on an InternalMemberCluster that its agent rejects the cluster as the member, unless already reported.
+    """Report in a condition of an InternalMemberCluster why the agent does not accept this cluster as the member.
 
-    This is not a heartbeat: an agent on the wrong cluster knows nothing about the member.
+    This is not a heartbeat: an agent on the wrong cluster knows nothing about the member. A no-op if already reported.
 
     Raises:
-        StoreError: The hub did not store it.
+        StoreError: The hub refused the request or did not respond.
     """
     document = await hub.get(INTERNAL_MEMBER_CLUSTER, key)
     old = status_of(document)

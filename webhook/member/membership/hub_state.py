@@ -1,7 +1,7 @@
-"""The hub's state of this member, read directly before an irreversible action.
+"""The state of this member on the hub, read immediately before an irreversible action.
 
-The agent reads from the hub itself, not from its watch: that may lag, and content that was removed by mistake is lost.
-If the hub does not respond, or denies reading, the agent does nothing.
+The agent reads from the hub itself, not from its watch: the watch may lag, and content that was removed by mistake is
+lost. If the hub does not respond, or denies the read, the agent does nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from webhook.kube.ports import Key, NotFoundError, Store
 
 @dataclass(frozen=True, slots=True)
 class HubMemberState:
-    """The hub's state of a member.
+    """The state of a member on the hub.
 
     Args:
         leaving: Whether the hub requests leaving, does not know the member, or is deleting its namespace.
@@ -34,7 +34,7 @@ MemberStateReader: TypeAlias = Callable[[], Awaitable[HubMemberState]]
 
 
 async def always_remains() -> HubMemberState:
-    """Return that the member remains, for callers without a hub."""
+    """Return the state of a member that is not leaving, for callers without a hub."""
     return HubMemberState()
 
 

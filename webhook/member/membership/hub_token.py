@@ -1,7 +1,7 @@
 """The agent's ServiceAccount token for the hub, and its renewal by TokenRequest.
 
 A token of a ServiceAccount on the hub, issued by the TokenRequest API. It expires, and is revoked immediately when the
-account is deleted. The agent requests each next token with the present one. A Role restricted by name permits that for
+account is deleted. The agent uses the current token to request the next one. A Role restricted by name permits that for
 its own account only. The alternative, a client certificate by the CSR API, needs an approver and a signer, which some
 managed hubs do not run for clients, and cannot be revoked. Every hub that runs Pods serves TokenRequest.
 
@@ -141,8 +141,8 @@ class HubToken:
         """Replace the present token with a new one, and return the seconds until the next renewal.
 
         Raises:
-            StoreError: The hub granted none, so the present one remains in use, or the new one is in use but was not
-                stored.
+            StoreError: The hub granted no token, so the current one remains in use. Or the new token is in use, but
+                was not stored.
         """
         token = await self._request(hub)
         self._token = token.text
@@ -150,7 +150,7 @@ class HubToken:
         return min(self._renewal_seconds, token.life_seconds / 3)
 
     async def _request(self, hub: ApiServer) -> Token:
-        """Request a token with the one in use, or, if the hub rejects that one, with the one in the Secret.
+        """Request a token with the current one, or if the hub rejects the current one, with the token in the Secret.
 
         Raises:
             StoreError: The hub rejects both or does not respond, or the Secret is invalid.

@@ -1,8 +1,8 @@
 """The ConfigMap on the member that records which hub and member it belongs to.
 
-It is a ConfigMap in the agent's own namespace, which the agent writes when it joins and clears when it leaves. An agent
-of another hub or member finds it and does not join. A kubeconfig for the wrong cluster, or two hubs that claim the same
-cluster, are therefore detected before any object is applied.
+The agent writes it in its own namespace when it joins, and clears it when it leaves. An agent of another hub or member
+that finds it does not join. A kubeconfig for the wrong cluster, or two hubs that claim the same cluster, are therefore
+detected before any object is applied.
 
 Source: `scorer.membership.identity`.
 """
@@ -178,7 +178,7 @@ class Registration:
                 await self._member.replace(CONFIG_MAP, {**record, "data": {}})
 
     async def _settle(self, applied_work: JsonObject, us: HubMember) -> None:
-        """Adopt an AppliedWork that we had released. When taking over, release one of another owner."""
+        """Adopt an AppliedWork that we had released. In a takeover, release an AppliedWork of another owner."""
         if is_released(applied_work):
             if us.may_be(placed_by(applied_work)):
                 await self._change(applied_work, lambda live: _held(live, us))
@@ -227,7 +227,7 @@ class Registration:
 
 
 def _held(applied_work: JsonObject, us: HubMember) -> JsonObject:
-    """Return an AppliedWork of an earlier membership as ours again, with the finalizer that protects its objects."""
+    """Return a released AppliedWork as ours again, with the finalizer that protects its objects."""
     ours = adopted(applied_work, us)
     return ours if is_deleting(ours) else with_finalizer(ours, APPLIED_WORK_CLEANUP) or ours
 

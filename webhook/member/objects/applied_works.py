@@ -32,7 +32,7 @@ REASON = "AppliedWorkOfAnother"
 
 
 class AppliedWorkDeletingError(StoreError):
-    """The AppliedWork of the Work's name, *found*, is being deleted."""
+    """The AppliedWork with the name of the Work is being deleted. *found* is that AppliedWork."""
 
     def __init__(self, applied_work: JsonObject) -> None:
         super().__init__(f"AppliedWork {applied_work['metadata']['name']} is still being deleted on the member")
@@ -40,13 +40,14 @@ class AppliedWorkDeletingError(StoreError):
 
 
 class AnothersError(Exception):
-    """The AppliedWork of the Work's name belongs to another owner, which the message names. It must not be touched."""
+    """The AppliedWork with the name of the Work has another owner, which the message names. It must not be changed."""
 
 
 async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
     """Return the AppliedWork that owns the Work's objects, and create it if it does not exist.
 
-    A released AppliedWork becomes ours, without its previous objects. The Work takes over those that it holds itself.
+    A released AppliedWork becomes ours, and no longer owns its previous objects. The apply of the Work then takes over
+    those among them that the Work holds.
 
     Raises:
         AnothersError: The AppliedWork belongs to another owner.

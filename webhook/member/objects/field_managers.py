@@ -46,11 +46,11 @@ def field_sets(live: JsonObject) -> list[JsonObject]:
 def with_own_field_sets(
     live: JsonObject, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> JsonObject | None:
-    """Return the object with the fields that we applied or wrote changed, or None if nothing changes.
+    """Return the object with *change* applied to each ``fieldsV1`` of ours, or None if nothing changes.
 
     Args:
         live: The object on the member.
-        change: Changes a ``fieldsV1``.
+        change: Returns the new ``fieldsV1`` of a manager entry that we applied or wrote.
     """
     entries = _entries(live)
     changed = [
@@ -84,7 +84,7 @@ def is_untracked(live: JsonObject) -> bool:
 
 
 def as_applied(live: JsonObject) -> JsonObject | None:
-    """Return the object with the fields that we wrote turned into applied ones, or None if there are no such fields."""
+    """Convert the fields that we wrote with ordinary requests into applied fields. None if there are no such fields."""
     entries = _entries(live)
     entries_of_updates = [entry for entry in entries if _is(entry, _UPDATE)]
     if not entries_of_updates:

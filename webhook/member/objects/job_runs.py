@@ -44,7 +44,7 @@ LONGEST_RECORD: Final = 64 * 1024
 """Size limit of the annotation in bytes, a quarter of the limit for all annotations of an object."""
 _HASH_LENGTH: Final = 16
 _UNKNOWN_UID: Final = "unknown"
-"""Uid of a Job of an earlier release, if the AppliedWork does not have it."""
+"""Recorded for a Job that an earlier release applied, if the AppliedWork does not list the Job's uid."""
 _JOB: Final = KINDS["batch", "Job"]
 _NEVER_CREATED: Final = ("failed calling webhook", "Cannot connect to host")
 """Texts of errors after which an API server has certainly not stored the object."""
@@ -143,7 +143,7 @@ class JobRuns:
         return run
 
     def _note(self, key: str, run: JobRun) -> None:
-        """Record the run of the present manifest, and keep that of an earlier one: a rollback must not run it again."""
+        """Record the run of the current manifest. Keep the earlier run: a rollback must not run that Job again."""
         last = self._runs.get(key)
         if last is not None and last.manifest != run.manifest:
             self._runs[_earlier(key, last.manifest)] = last
@@ -152,16 +152,16 @@ class JobRuns:
 
     async def _moved(self, key: str, manifest: str) -> JobRun | None:
         """Return the run that another AppliedWork of the same hub records, None if none does."""
-        async with self._reading:  # the Jobs of a wave ask concurrently
+        async with self._reading:  # the Jobs of a wave are applied concurrently: list only once
             if self._elsewhere is None:
                 applied_works = (await self._member.list(APPLIED_WORK)).items
                 self._elsewhere = [read_runs(other) for other in applied_works if is_owned_by(other, self._us)]
         return next(filter(None, (_run_of(others, key, manifest) for others in self._elsewhere)), None)
 
     def _of_earlier_release(self, item: Manifest, manifest: str) -> JobRun | None:
-        """Return the run of a Job that an earlier release has applied, by the Work's status, None if it has not.
+        """Return the run of a Job that an earlier release applied according to the Work's status. None: not applied.
 
-        If the Work has changed since, its manifest may have, too: the run then has no known UID.
+        If the Work has changed since then, the Job's manifest may have changed, too. The run then has no known UID.
         """
         if not self._is_new:
             return None
@@ -262,7 +262,7 @@ def _earlier(key: str, manifest: str) -> str:
 
 
 def _run_of(runs: Mapping[str, JobRun], key: str, manifest: str) -> JobRun | None:
-    """Return the run of a manifest of a Job, the present one or an earlier one, None if no run is recorded."""
+    """Return the recorded run of a current or earlier manifest of a Job, or None if no run is recorded."""
     records = (runs.get(name) for name in (key, _earlier(key, manifest)))
     return next((run for run in records if run is not None and run.manifest == manifest), None)
 

@@ -36,7 +36,8 @@ async def discover_kinds(member: MemberStore, manifests: Sequence[object], *, ap
     Args:
         member: The member that serves them.
         manifests: Manifests of the Work.
-        applies: Whether the manifests are applied. If so, kinds of definitions among them count, too.
+        applies: Whether the manifests will be applied. If so, the kinds that CustomResourceDefinitions among them
+            define are included, too.
 
     Raises:
         StoreError: Discovery failed.

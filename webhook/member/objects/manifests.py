@@ -40,7 +40,7 @@ _DECIDED_BY_THE_MEMBER = frozenset(
         "managedFields",
         "ownerReferences",
         "generateName",
-        "finalizers",  # of the hub: on the member, no controller may remove them
+        "finalizers",  # set for controllers on the hub: the member may have no controller that removes them
     }
 )
 _OUR_ANNOTATIONS = frozenset({LAST_APPLIED, SPEC_HASH, "kubectl.kubernetes.io/last-applied-configuration"})
@@ -87,7 +87,7 @@ def in_version(kind: Kind, version: str) -> Kind:
 
 
 class ManifestIdentity(NamedTuple):
-    """Identifies an object. Without the version, because one object may be served in several."""
+    """Identifies an object. Has no version, because one object may be served in several versions."""
 
     group: str
     kind: str

@@ -2,10 +2,13 @@
 
 Deleting a namespace on a member deletes more than its placed objects: volume claims with their data, and objects of
 other clients. The hub cannot see such objects, so the agent counts them and reports the counts with their time in
-``status.namespaceContents`` of its member. They are reported there for three reasons. Admission and ``/v1`` have
-MemberClusters in their caches, but no Works. The status is written with every heartbeat anyway, so counts cost no
-further write. A namespace that several Works share is reported once. An entry has about 100 bytes, so 1,000 members
-with `MOST_NAMESPACES` each add 5 MB to the hub.
+``status.namespaceContents`` of its MemberCluster. There are three reasons for that field:
+
+- Admission and ``/v1`` have MemberClusters in their caches, but no Works.
+- The status is written with every heartbeat anyway, so the counts require no additional write.
+- A namespace that several Works share is reported once.
+
+An entry has about 100 bytes, so 1,000 members with `MOST_NAMESPACES` each add 5 MB to the hub.
 
 Limits: at most `MOST_NAMESPACES` namespaces, one page of `PAGE` objects per kind, only metadata, and one request at a
 time with a pause in between. A namespace that cannot be counted has no entry: its content is unknown. If the account
@@ -120,7 +123,7 @@ class NamespaceCounter:
         for kind in _KINDS:
             try:
                 objects, further = await self._objects(kind, namespace)
-            except ForbiddenError:  # a role with fewer kinds: there may be some
+            except ForbiddenError:  # the role does not cover this kind: uncounted objects may exist
                 objects, further = [], True
             others += sum(map(_is_of_others, objects))
             more = more or further

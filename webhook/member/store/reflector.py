@@ -31,7 +31,7 @@ REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
 """Backoff while reading is denied or the kind is not served, until an administrator changes that."""
 
 _NO_OBJECT: Final = {OURS + "nobody": "true"}
-"""A label that no object carries: a list by it returns only the resource version to watch from."""
+"""A label that no object has: a list with this selector returns only the resource version to watch from."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -115,7 +115,7 @@ async def list_and_watch(
         on_list: Called with all objects.
         changed: Called with each later change, except for bookmarks.
         namespace: Only objects in this namespace.
-        labels: Only objects with these labels are listed. The watch ignores them.
+        labels: Only objects with these labels are listed. The watch is not limited to these labels.
 
     Raises:
         StoreError: The objects cannot be read, or the watch must be restarted with a list.

@@ -33,7 +33,7 @@ DELETED_SECONDS: Final = 0.1
 CHANGED_SECONDS: Final = 0.5
 STATUS_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 15.0
-"""Debounce of changes by their kind, and its maximum while changes continue."""
+"""Debounce delay after a deletion, a change and a change of only the status, and its maximum for repeated changes."""
 
 CALM_SECONDS: Final = 60.0
 """Time without a change after which the debounce is reset."""
@@ -64,7 +64,7 @@ class _Watch:
         self._objects = objects
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """See `webhook.member.store.reflector.ResourceEventHandler`. Enqueues all Works: changes may be lost."""
+        """Enqueue the Works that hold objects of the kind: changes may have been missed. *items*: all AppliedWorks."""
         self.forbidden = ""
         self._objects.missed(self.kind, items)
 
@@ -226,8 +226,8 @@ class AppliedObjects:
 
         Args:
             kind: The kind of the objects.
-            items: All AppliedWorks, if that is the kind. One that is being deleted may belong to a Work that no longer
-                exists.
+            items: All AppliedWorks if *kind* is AppliedWork, otherwise empty. An AppliedWork that is being deleted may
+                belong to a Work that no longer exists, so its name is enqueued as well.
         """
         if kind == APPLIED_WORK:
             self.applied_works = {name_of(item): _size(item) for item in items if self._stays(item)}
@@ -271,7 +271,7 @@ class AppliedObjects:
         return is_owned_by(applied_work, self._us) and not is_deleting(applied_work)
 
     def _wake_soon(self, work: str, seconds: float) -> None:
-        """Enqueue a Work after *seconds*, or later if such changes have enqueued it repeatedly."""
+        """Enqueue a Work after *seconds*, or later if recent changes have already enqueued it repeatedly."""
         now, entry = self._clock(), (work, seconds == STATUS_SECONDS)
         count, last = self._recent.get(entry, (0, float("-inf")))
         if now - last > CALM_SECONDS:

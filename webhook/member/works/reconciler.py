@@ -6,7 +6,7 @@ object to the AppliedWork of the same name shows its Work.
 
 Differences from the reference: the agent does not apply to an object that is being deleted on the member. Left-overs
 are identified by group, kind and name, so an object is not deleted when its manifest moves to another version. An
-object whose last apply failed counts as well, because the failure may have come after the write.
+object whose last apply failed can be a left-over, too, because the failure may have come after the write.
 
 Source: docs/specifications/rollout.md 11, 13, 14, 18 and 20; KubeFleet pkg/controllers/workapplier.
 """
@@ -385,8 +385,9 @@ def went_early(work: JsonObject) -> bool:
     """Return whether a Work was deleted without waiting for us, although it had our finalizer.
 
     An API server that handles an unconditional delete at the moment when the object gets its first finalizer deletes
-    the object nevertheless. A Work that we have cleaned up has a deletionTimestamp to the end. One whose finalizer
-    another client removed (the hub, when it abandons a member) has no finalizer. Neither was deleted early.
+    the object nevertheless. A Work that we have cleaned up still has a deletionTimestamp in its last state. A Work
+    whose finalizer another client removed (the hub, when it abandons a member) has no finalizer. Neither was deleted
+    early.
 
     Args:
         work: Last state of the Work, from the watch.
