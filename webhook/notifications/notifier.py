@@ -2,7 +2,8 @@
 
 ``note_event`` is called in the middle of a reconcile, so it only appends to a bounded queue: it never fails and never
 waits. A failed post is retried with exponential backoff until the notification expires (``OLDEST``). A receiver that
-recovers therefore gets everything it missed, and one that stays down costs a bounded queue and one log line.
+recovers therefore gets all missed notifications that have not expired, and a receiver that stays down costs a bounded
+queue and one log line.
 
 Head-of-line blocking: if the oldest notification fails ``PATIENCE`` times in a row, later ones may pass it while the
 receiver accepts them, because the receiver may reject only this one. On shutdown, each waiting notification is
@@ -28,7 +29,7 @@ from webhook.settings.notifications import NotificationOptions, NotificationSett
 SETTING: Final = "NOTIFICATIONS"
 MOST_WAITING: Final = 1_000
 MOST_REMEMBERED: Final = 4_096
-"""Ids remembered for deduplication."""
+"""Number of ids that are remembered for deduplication."""
 OLDEST: Final = timedelta(hours=1)
 """Age at which a notification expires."""
 PATIENCE: Final = 5

@@ -79,7 +79,7 @@ def _cel(text: str) -> str:
 
 
 def reconcile_policies(lease: str) -> tuple[Policy, ...]:
-    """Return the policies that restrict the loop's account, and the one that limits the life of self-requested tokens.
+    """Return the policies that restrict the loop's account, and the policy on the lifetime of self-requested tokens.
 
     Args:
         lease: Name of the leader's Lease.

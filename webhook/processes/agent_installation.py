@@ -35,7 +35,7 @@ RELEASE_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?", re.ASCII)
 """Names of Helm releases. Any writer of a Deployment can set the annotation that names its release."""
 
 HELM_SECONDS: Final = 360.0
-"""Timeout of a helm command. Its own for hooks is five minutes."""
+"""Timeout of a helm command. Longer than helm's own default timeout for hooks, which is five minutes."""
 _STOP_SECONDS: Final = 5.0
 _COMPONENT: Final = "app.kubernetes.io/component"
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"

@@ -14,7 +14,7 @@ from typing import Final
 
 ELSEWHERE: Final = "Choose another data folder with --data"
 _MOST_LINKS: Final = 40
-"""The limit of the kernel."""
+"""Maximum number of symbolic links in one lookup, as in the Linux kernel."""
 
 
 class DataFolderError(Exception):

@@ -27,7 +27,7 @@ def hub_kubeconfig(server: str, token: str, ca_file: Path, page: str) -> str:
     Args:
         server: URL of its HTTPS listener.
         token: Token with all rights, so only its owner may read the text.
-        ca_file: Authority of the server certificate.
+        ca_file: File with the CA certificate that signed the server certificate.
         page: URL of the page on this machine, which needs no certificate.
     """
     extension = {"name": _EXTENSION, "extension": {"page": page}}

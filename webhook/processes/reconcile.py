@@ -4,8 +4,8 @@ Every process keeps its cache filled, so that the next leader starts immediately
 Their writes pass the fence of their term: after its end nothing is written, even by writes in progress. Then its
 controllers stop, and the process is a candidate again.
 
-If the work is shared, all that applies per shard: for each shard that a process holds, it runs separate controllers,
-which reconcile the keys of that shard.
+If several processes share the work, each shard has its own leader and term: for each shard that a process holds, it
+runs separate controllers, which reconcile the keys of that shard.
 
 Source: docs/specifications/serving.md 5.3, 6 and 7.
 """
@@ -64,7 +64,7 @@ AFTER_A_BUG_SECONDS: Final = 15.0
 """Pause of a server that also reconciles, before it restarts the loop after a bug."""
 
 LEADERLESS_SECONDS: Final = 60.0
-"""A loop is ready for this long without a known leader. A killed leader is replaced sooner."""
+"""Time without a known leader after which a loop is not ready. A killed leader is replaced sooner."""
 
 log = logging.getLogger(__name__)
 

@@ -123,7 +123,7 @@ class Serve:
             if self.settings.has_bare_groups:
                 _log.warning(
                     "groups of the provider have the rights of groups of the hub with the same names. Set "
-                    "oidc_groups_prefix, or - if that is intended"
+                    "oidc_groups_prefix, or set it to - if that is intended"
                 )
             front_proxy = HubFrontProxy(hub) if self.settings.team_answers else None
             admittance = Admittance(tokens, access, signing_in, None if front_proxy is None else front_proxy.names)

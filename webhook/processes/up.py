@@ -1,7 +1,7 @@
 """``harbormaster up``: everything in one process, on the embedded store, with simulated members.
 
-All state is in one folder: ``hub.db``, one file per member below ``members/``, the token of the API, the certificate of
-the authority made at this start, and ``kubeconfig``, with which clients find the server. After a kill at any point, the
+All state is in one folder: ``hub.db``, one file per member below ``members/``, the token of the API, the CA certificate
+that was created at this start, and ``kubeconfig``, with which clients find the server. After a kill at any point, the
 next start continues from that state.
 """
 

@@ -108,7 +108,7 @@ class Errand:
 
 @dataclass(slots=True)
 class _Worker:
-    """One worker number, while its process lives and until the next one is started."""
+    """State of one worker number: its current process, or after its death the wait for the next start."""
 
     number: int
     address: bytes

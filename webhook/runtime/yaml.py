@@ -269,7 +269,7 @@ def format_yaml(*values: Any) -> str:
     return _BIDI.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text)
 
 
-class _Writer(_Dumper):  # type: ignore[misc]  # whichever of two classes is there
+class _Writer(_Dumper):  # type: ignore[misc]  # one of two classes, depending on the installation of PyYAML
     """Quotes texts that would be read back as another type, and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature

@@ -3,15 +3,20 @@
 A socket costs memory before its TLS handshake is done, and a client that never starts a handshake costs as much as an
 honest caller. So the limit applies from accept on, and handshakes have another limit per address.
 
-The API server may share its address with an attacker (a proxy, konnectivity), so no client is refused because of others
-at its address. At the limit per address, and whenever a quarter of all sockets is silent or in a handshake, the oldest
-of those is closed, because an honest handshake takes milliseconds. Otherwise, the connected client that has been idle
-longest is closed. *Vouched-for* clients, which have authenticated, come last, and are closed only while they are idle.
+The API server may share its address with an attacker (a proxy, konnectivity), so no client is refused because of other
+clients at its address. A new connection closes another one instead:
+
+- At the limit per address: the oldest silent socket of that address, or its oldest handshake. An honest handshake takes
+  milliseconds.
+- At the limit of the listener: the oldest silent socket if more than a quarter of that limit are silent, otherwise the
+  oldest handshake if more than a quarter are handshakes. In all other cases, an unauthenticated client, preferably the
+  one that has been idle longest. *Vouched-for* clients, which have authenticated, come last, and are closed only while
+  they are idle.
 
 CPU time is limited as well. A handshake costs more than a review, so each address may start `HANDSHAKES_PER_SECOND`. A
-handshake above that is delayed, unless a vouched-for client is connected from there. All unauthenticated clients share
-`UNAUTHENTICATED_PER_SECOND` messages. Every message that arrives is handled, but if there are too many, its client is
-throttled: nothing is read from it for a while.
+handshake above that rate is delayed, unless a vouched-for client is connected from that address. All unauthenticated
+clients share `UNAUTHENTICATED_PER_SECOND` messages. Every message that arrives is handled. A client that exceeds the
+limit with its message is throttled: nothing is read from that client for a while.
 
 Source: docs/specifications/serving.md 8, "Slow clients".
 """

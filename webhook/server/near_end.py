@@ -25,7 +25,7 @@ REMAINING: Final[Mapping[str, timedelta]] = {"leaf": timedelta(days=2), "ca": ti
 """Minimum remaining life of a certificate that is renewed in time, by role. The alerts have equal limits."""
 _WORDS: Final = {
     "leaf": "the certificate of the server expires at {}, and writes to harbormaster's kinds are then refused",
-    "ca": "the authority of the server certificate expires at {}",
+    "ca": "the CA that signed the server certificate expires at {}",
 }
 
 

@@ -64,7 +64,7 @@ def test_it_is_told_once_a_day_and_in_one_event():
     assert len(told.notes) == 3
     assert told.notes[0] == (
         "the certificate of the server expires at 2030-01-02T12:00:00Z, and writes to harbormaster's kinds are then "
-        "refused; the authority of the server certificate expires at 2030-01-11T12:00:00Z"
+        "refused; the CA that signed the server certificate expires at 2030-01-11T12:00:00Z"
     )
 
 
