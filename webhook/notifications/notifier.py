@@ -2,7 +2,7 @@
 
 ``note_event`` is called in the middle of a reconcile, so it only appends to a bounded queue: it never fails and never
 waits. A failed post is retried with exponential backoff until the notification expires (``OLDEST``). A receiver that
-recovers therefore gets all missed notifications that have not expired, and a receiver that stays down costs a bounded
+recovers therefore gets all missed notifications that have not expired, and a receiver that remains down costs a bounded
 queue and one log line.
 
 Head-of-line blocking: if the oldest notification fails ``PATIENCE`` times in a row, later ones may pass it while the

@@ -1,9 +1,9 @@
 """``harbormaster join``: makes a cluster a member, on both sides, with the caller's rights.
 
-All checks come before the first write: both API servers answer, the caller may write there, and neither the cluster nor
-the name belongs to another member. A run that is interrupted between two writes can be repeated: the agent's objects
-come first, then its account on the hub, then the MemberCluster, then the token, and the agent's installation last. Each
-object is written completely or not at all, and unchanged objects are skipped.
+All checks come before the first write: both API servers answer, the caller may write there, and without `--take-over`,
+neither the cluster nor the name belongs to another member. A run that is interrupted between two writes can be
+repeated: the agent's objects come first, then its account on the hub, then the MemberCluster, then the token, and the
+agent's installation last. Each object is written completely or not at all, and unchanged objects are skipped.
 """
 
 from collections.abc import Callable, Mapping, Sequence

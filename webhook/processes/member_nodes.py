@@ -1,7 +1,7 @@
 """Node disruption in a member: the part of the reconcile loop that its agent runs there.
 
-One process at a time holds a Lease in the agent's own namespace, whose term also fences every write. Without NodePools,
-only a poll runs. Node disruption requires that the cluster is recorded as this member
+One process at a time holds a Lease in the agent's own namespace. The term of that Lease also fences every write. Until
+the member has NodePools, only a poll runs. Node disruption requires that the cluster is recorded as this member
 (`webhook.member.membership.registration`). An agent whose kubeconfig names the wrong cluster, or whose member has left,
 therefore disrupts no node. The hub itself is not needed.
 

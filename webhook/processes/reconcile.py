@@ -4,8 +4,8 @@ Every process keeps its cache filled, so that the next leader starts immediately
 Their writes pass the fence of their term: after its end nothing is written, even by writes in progress. Then its
 controllers stop, and the process is a candidate again.
 
-If several processes share the work, each shard has its own leader and term: for each shard that a process holds, it
-runs separate controllers, which reconcile the keys of that shard.
+If several processes share the work, each shard has its own owner and term. For each shard that a process holds, it runs
+separate controllers, which reconcile the keys of that shard.
 
 Source: docs/specifications/serving.md 5.3, 6 and 7.
 """

@@ -35,7 +35,8 @@ class AccessSettings(InstallationSettings):
     )
     plain_admission_paths: bool = Field(
         default=True,
-        description="Evaluate reviews from untrusted callers with the rules alone. `false`: refuse them.",
+        description="Evaluate reviews from untrusted callers, without revealing other objects of the hub. `false`: "
+        "refuse such reviews.",
     )
     client_ca: Path | None = Field(
         default=None,
@@ -47,7 +48,10 @@ class AccessSettings(InstallationSettings):
         description="Rate limit of requests to `/v1` per caller and replica. Does not apply to the extender.",
     )
     request_burst: int = Field(
-        default=100, gt=0, description="Number of requests that one caller may send in a burst, beyond that rate."
+        default=100,
+        gt=0,
+        description="Number of requests that one caller may send in a burst, beyond "
+        "`HARBORMASTER_REQUESTS_PER_SECOND`.",
     )
     failed_logins_per_second: Rate = Field(
         default=5,

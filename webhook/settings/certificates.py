@@ -26,8 +26,9 @@ class CertificateSettings(Settings):
         default="",
         description=(
             "Secret with the certificate authority, in the namespace of the installation. `serve` creates the Secret "
-            "if it is missing, renews the authority, and writes it into the webhook configurations. Empty: the "
-            "certificate is read from files."
+            "if it is missing, rotates the authority, and writes its certificate to the `caBundle` of the webhook "
+            "configurations. Empty: `serve` reads its serving certificate from `HARBORMASTER_TLS_CERT` and "
+            "`HARBORMASTER_TLS_KEY`."
         ),
     )
     webhook_configuration: Name = Field(
@@ -83,8 +84,8 @@ class CertificateSettings(Settings):
     )
     dns_names: Words = Field(
         default=("localhost",),
-        description="DNS names of the server, for the certificate that `up` issues and for the server's check of its "
-        "own listener.",
+        description="DNS names of the server, for the certificates that `up` issues, and `serve` with "
+        "`HARBORMASTER_CERTIFICATE_SECRET`, and for the server's check of its own listener.",
     )
     ip_addresses: Words = Field(
         default=("127.0.0.1", "::1"), description="IP addresses of the server, used like `HARBORMASTER_DNS_NAMES`."

@@ -45,11 +45,12 @@ class DataSettings(Settings):
     """The data folder."""
 
     state_home: Annotated[str, Variable("XDG_STATE_HOME")] = Field(
-        default="", description="Folder for the state of programs. Unset, empty or a relative path: `~/.local/state`."
+        default="", description="Base folder for state files (XDG). Unset, empty or a relative path: `~/.local/state`."
     )
     data: Path = Field(
         default_factory=_usual_folder,
-        description="Data folder of `up`. Unset or empty: `harbormaster` in the folder for the state of programs.",
+        description="Data folder of `up`. Unset or empty: `$XDG_STATE_HOME/harbormaster`, or "
+        "`~/.local/state/harbormaster` if `XDG_STATE_HOME` is unset, empty or relative.",
     )
 
     @classmethod

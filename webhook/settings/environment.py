@@ -61,7 +61,7 @@ class ContradictionsError(ValueError):
 class Settings(BaseModel):
     """Settings that are read from the environment."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # of the bases, none is read by itself
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # base classes are never instantiated
 
     reads: ClassVar[Reads] = ()
     """Settings that a program reads. Empty: all of its settings. Not inherited."""
@@ -134,7 +134,7 @@ class Settings(BaseModel):
         details = [
             detail
             for detail in error.errors(include_url=False)
-            if detail["loc"] and detail["type"] != "default_factory_not_called"  # for the mistakes that are named
+            if detail["loc"] and detail["type"] != "default_factory_not_called"  # only follows from another error
         ]
         wrong = {str(detail["loc"][0]) for detail in details}
         for detail in details:
@@ -153,6 +153,6 @@ class Settings(BaseModel):
             cls.model_validate(values)
         except ValidationError as error:
             cause = error.errors(include_url=False)[0]["ctx"]["error"]
-            assert isinstance(cause, ContradictionsError)  # each value by itself was found to be right
+            assert isinstance(cause, ContradictionsError)  # each value is valid individually
             return cause.found
         return ()

@@ -77,10 +77,14 @@ class ExtenderSettings(Settings):
         description="Labels of a node that name its member cluster. The first one present is used.",
     )
     extender_default_preferences: Annotated[Preferences, JSON] = Field(
-        default=(), description="Preferred terms for pods that do not name a placement."
+        default=(),
+        description="Preferred terms for pods that do not name a placement, as in "
+        "`preferredDuringSchedulingIgnoredDuringExecution` of a placement.",
     )
     extender_node_pool_preferences: Annotated[Preferences, JSON] = Field(
-        default=(), description="Preferred terms among the nodes of node pools."
+        default=(),
+        description="Preferred terms among the nodes of node pools, in the form of "
+        "`HARBORMASTER_EXTENDER_DEFAULT_PREFERENCES`.",
     )
     extender_protect_do_not_disrupt: bool = Field(
         default=True,

@@ -69,14 +69,15 @@ class ListenerSettings(Settings):
         default=1000,
         gt=0,
         description="Maximum number of open connections per listener. At the limit, a new connection closes another "
-        "one: the oldest that is silent or in its handshake if that group exceeds a quarter of the limit, otherwise "
-        "the one that has been idle longest, unauthenticated ones first. If none is idle, the new one is closed.",
+        "one: the oldest silent one or the oldest one in its handshake, if more than a quarter of the limit is in that "
+        "state, otherwise an unauthenticated one, preferably an idle one, otherwise an idle authenticated one. If all "
+        "are authenticated and none is idle, the new one is closed.",
     )
     handshakes_per_address: int = Field(
         default=200,
         gt=0,
-        description="Maximum number of connections from one address in the TLS handshake. At the limit, a new "
-        "connection closes the oldest.",
+        description="Maximum number of silent connections from one address, and of TLS handshakes in progress from "
+        "one address. At either limit, the oldest one from that address is closed.",
     )
     handshake_seconds: Seconds = Field(default=3, gt=0, description="Timeout of a TLS handshake.")
 

@@ -32,7 +32,7 @@ class LoopSettings:
         removal_needs_budget: Whether removals of failed bindings need budget, and all removals once no cluster is
             selected.
         stalled_after: Time without progress after which a placement reports that its rollout is stalled.
-        renewed_after: Time without a change of a rollout's numbers before waiting clusters report the reason.
+        renewed_after: Time without progress of a rollout before its blocked bindings get a changed reason.
         force_delete_after: Time to wait for a leaving member that does not respond.
         workers: Concurrent reconciles per controller.
         write_concurrency: Concurrent writes.

@@ -92,7 +92,7 @@ class SecretFile:
         """Return a value that changes whenever the file is written or replaced. Empty: unknown."""
         try:
             stat = self._path.stat() if self._path is not None else None
-        except OSError:  # to read it fails as well, in words
+        except OSError:  # the read that follows fails as well, with a message for the operator
             return ()
         return () if stat is None else (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 

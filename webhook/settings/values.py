@@ -38,7 +38,7 @@ def _decode_text(value: Any) -> Any:
 def _has_usable_port(parts: SplitResult) -> bool:
     try:
         return parts.port != 0
-    except ValueError:  # no number, or too large a one
+    except ValueError:  # not a number, or too large
         return False
 
 

@@ -51,7 +51,7 @@ class CommandVariables:
 
 
 def usual_data_folder(state_home: str) -> Path:
-    """Return the default data folder, below the folder for the state of programs."""
+    """Return the default data folder, below the base folder for state files (XDG)."""
     base = Path(state_home)
     return (base if base.is_absolute() else Path.home() / ".local" / "state") / "harbormaster"
 

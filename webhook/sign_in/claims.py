@@ -1,8 +1,8 @@
 """The user identified by the claims of a verified ID token.
 
-The rules are those of kube-apiserver, so that a person is the same user to both. Unlike there, names and groups that
-start with ``system:`` are refused: their permissions are those of the cluster itself, and no person at a provider is
-one of them. A prefix makes any name another one.
+The rules are those of kube-apiserver, so that a person is the same user for both. There is one difference: names and
+groups that start with ``system:`` after the configured prefix is added are refused. They belong to components of the
+cluster, never to a person at a provider.
 """
 
 from collections.abc import Mapping

@@ -58,7 +58,7 @@ async def verify(
         jwk = await find_key(kid)
         claims: Mapping[str, Any] = jwt.decode(
             token,
-            # Bound to one algorithm: the published one of the key, if any, which the token must use.
+            # Binds the key to one algorithm: the one published with the key, if any, otherwise that of the token.
             jwt.PyJWK(jwk, jwk.get("alg") or algorithm),
             algorithms=list(ALGORITHMS),
             audience=client_id,

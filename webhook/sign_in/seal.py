@@ -57,7 +57,7 @@ class Seal:
         for secret in self._secrets_now():
             try:
                 return _cipher(self._purpose, secret).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], self._bound)
-            except (InvalidTag, ValueError):  # the second: too short to be sealed at all
+            except (InvalidTag, ValueError):  # ValueError: the text is too short for any sealed content
                 continue
         raise BrokenSealError
 

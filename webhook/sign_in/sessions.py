@@ -68,7 +68,8 @@ class PendingSignIn:
 class Sessions:
     """Seals and opens the cookies of a browser.
 
-    All methods but `open` raise `SettingsError` if the secrets cannot be read.
+    If the secrets cannot be read, `open` and `open_token` log that and return None. All other methods raise
+    `SettingsError`.
 
     Args:
         options: All settings that a session depends on.

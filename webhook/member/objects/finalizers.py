@@ -1,8 +1,8 @@
 """Finalizers of objects on the member: which of them harbormaster placed, and which block a deletion.
 
 Earlier releases copied the finalizers of the hub's objects. On the member no controller removes these, so the agent
-drops them when the object is removed. Finalizers of Kubernetes itself are an exception, regardless of which client set
-them: the member's control plane removes them after its cleanup. For example, it removes
+drops them when the object is removed. Finalizers of Kubernetes itself are an exception, regardless of the client that
+set them: the member's control plane removes them after its cleanup. For example, it removes
 ``kubernetes.io/pvc-protection`` once no pod uses the claim.
 
 Source: docs/specifications/rollout.md 20.

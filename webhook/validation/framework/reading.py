@@ -34,7 +34,7 @@ _MOST_ROUNDS: Final = 4
 _MOST_MISTAKES: Final = 200
 """Maximum number of errors of an object that is repaired. No answer shows more."""
 _MOST_VALUES: Final = 250
-"""Number of JSON values that are read of an object with more errors than that, to report some of them."""
+"""Number of JSON values to read of an object that has more errors than that. Some of its errors are then reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ def family_of(document: JsonObject) -> Family:
     """Return the kinds around a placement, strategy or run.
 
     Raises:
-        UnknownStateError: The document has another kind, which as a stored object occurs only in forged reviews.
+        UnknownStateError: The document has another kind. The stored object of a review has another kind only if the
+            review is forged.
     """
     family = WRITTEN.get(group_kind(document))
     if family is None:

@@ -29,7 +29,7 @@ _BY_DEFINITION: Final = {kind.resource: kind for kind in OUR_KINDS if kind.group
 
 @enforces(*pick(RULES, "G-17"))
 def guard_member_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Users do not delete the namespace of a member that exists, even if the member is leaving (G-17)."""
+    """Users must not delete the namespace of a member that exists, even if the member is leaving (G-17)."""
     name = name_of(write.subject)
     if not name.startswith(MEMBER_NAMESPACE_PREFIX) or not _is_guarded(write, context):
         return
@@ -45,7 +45,7 @@ def guard_member_namespace(write: ReviewedWrite, context: Context) -> Iterator[s
 
 @enforces(*pick(RULES, "G-19"))
 def guard_own_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Users do not delete the namespace of the installation (G-19)."""
+    """Users must not delete the namespace of the installation (G-19)."""
     name = name_of(write.subject)
     if name == context.settings.own_namespace and _is_guarded(write, context):
         yield (
@@ -58,7 +58,7 @@ def guard_own_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]
 
 @enforces(*pick(RULES, "G-18"))
 def guard_definition_in_use(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Users do not delete a definition that still has objects, which would be deleted with it (G-18)."""
+    """Users must not delete a definition that still has objects, which would be deleted with it (G-18)."""
     name = name_of(write.subject)
     kind = _BY_DEFINITION.get(name)
     if kind is None or not _is_guarded(write, context):

@@ -1,7 +1,7 @@
 """Live checks on ClusterResourceOverride and ResourceOverride.
 
 The content of a placement is that of its latest complete snapshot, plus the known objects on the hub that it selects.
-The objects count because the loop creates the next snapshot only a while after a write.
+These objects are included because the loop creates the next snapshot only a while after a write.
 
 Source: docs/specifications/placement-api.md 10.3.
 """
@@ -98,7 +98,8 @@ class _PlacedContent:
     def of_placements(self) -> list[PlacedTargets]:
         """Return the targets in the content of each placement. The placements that the override is for come first.
 
-        The search ends when these place every target. Other placements are only read to name those that place the rest.
+        The search ends when the placements that the override is for place every target. Other placements are only read
+        to name those that place the remaining targets.
 
         Raises:
             UnknownStateError: The placements, or the content of one that the override is for, are unknown.
@@ -119,7 +120,7 @@ class _PlacedContent:
         return matches
 
     def _own_first(self) -> Iterator[tuple[Family, JsonObject, bool]]:
-        """Yield placements, and whether the override is for each. A named one comes first, before any list is read."""
+        """Yield placements, each with whether the override is for it. The named one comes first, without a list."""
         family, name = self._family, text_at(self._override, "spec", "placement", "name")
         if family is None:
             yield from ((family, placement, True) for family, placement in self._placements())
@@ -165,7 +166,7 @@ class _PlacedContent:
             stored = frozenset(placed_targets(group.objects() if group else ()))
         if self._inventory is None:
             return stored if snapshots else None
-        if namespace and not self._namespace:  # everything in the namespace counts, and is not in the inventory
+        if namespace and not self._namespace:  # the override selects the whole namespace, which is not in the inventory
             return stored if snapshots else frozenset({by_namespace(namespace)})
         terms = [term for term in dicts_at(placement, "spec", "resourceSelectors") if _identity(term) in self._kinds]
         selection = select_resources(terms, namespace, self._inventory, self._kinds)

@@ -43,8 +43,8 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
     """Member clusters are in several stages or in none, or cannot be sorted (X-35).
 
-    Checks the clusters of placements whose strategy type is External. If these are none or unknown, all clusters are
-    checked, but may be in no stage, because many strategies are for a part of the fleet.
+    Checks the clusters of placements whose strategy type is External. If there are no such clusters, or they are
+    unknown, all clusters are checked. These may be in no stage, because many strategies are for a part of the fleet.
     """
     if document is None:
         return

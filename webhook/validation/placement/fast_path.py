@@ -41,7 +41,7 @@ from webhook.validation.placement.policy import validate_policy
 from webhook.validation.placement.strategy import validate_strategy
 
 _MOST_REQUIREMENTS: Final = 8
-"""Per selector and kind of requirement. With `_MOST_TERMS` required and as many preferred terms, at most 400."""
+"""Maximum number of requirements of each kind in a term. With `_MOST_TERMS` of each type, a policy has at most 400."""
 _MOST_TERMS: Final = 10
 _MOST_CONSTRAINTS: Final = 10
 MOST_KNOWN: Final = 256

@@ -1,6 +1,6 @@
 """The rules on ClusterResourcePlacement and ResourcePlacement, and the paths of their fields.
 
-In the order of the specification.
+The rules are in the order of the specification.
 
 Source: docs/specifications/placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the
     CEL rules of its CRDs.
