@@ -327,8 +327,8 @@ def _upgrade(options: AgentRequest, agent: JsonObject, release: str, place: str,
         return AgentInstall(WriteOutcome.UNCHANGED, release)
     if not has_helm or options.method is InstallMethod.MANIFESTS:
         raise JoinError(
-            f"{place} belongs to Helm release {release}, which only helm can upgrade. Install helm, or run "
-            f"helm uninstall {release} --namespace {options.namespace} first"
+            f"{place} belongs to Helm release {release}, which only helm can upgrade. Install helm and omit "
+            f"--agent manifests, or first run helm uninstall {release} --namespace {options.namespace}"
         )
     words = ["upgrade", release, str(agent_chart()), "--reset-then-reuse-values"]
     return AgentInstall(WriteOutcome.CHANGED, release, [*words, *_settings(_shared_values(options, options.image))])

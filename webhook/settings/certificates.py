@@ -46,8 +46,8 @@ class CertificateSettings(Settings):
     webhooks_expected: bool = Field(
         default=False,
         description=(
-            "Require the webhook configurations to exist: `serve` then also reports a configuration that was deleted "
-            "before it started."
+            "Expect both webhook configurations to exist: `serve` then reports a missing configuration even if it was "
+            "deleted before `serve` started."
         ),
     )
     repair_webhooks: bool = Field(

@@ -186,7 +186,7 @@ async def write_ahead(
 
 
 async def remember(work: JsonObject, owner: JsonObject, hub: Store, now: datetime) -> JsonObject:
-    """Copy objects that only its AppliedWork lists into the Work's status, before the AppliedWork is deleted.
+    """Add the objects that only the AppliedWork lists to the Work's status, before the AppliedWork is deleted.
 
     Raises:
         StoreError: The hub did not respond, or another client has written the Work since it was read.
@@ -224,7 +224,7 @@ async def record(
     refusals: Iterable[ManifestIdentity],
     member: MemberStore,
 ) -> None:
-    """Write the owned objects into the AppliedWork. An object that failed in this pass keeps its entry.
+    """List the owned objects in the status of the AppliedWork. An object that failed in this pass keeps its entry.
 
     Args:
         owner: The AppliedWork as read at the start of the pass.

@@ -245,7 +245,7 @@ async def _store(work: JsonObject, status: JsonObject, hub: Store) -> WorkOutcom
 def _newly_contested(work: JsonObject, results: Iterable[ManifestResult]) -> Iterator[Event]:
     """Yield an Event for each contested object that the Work's status does not show yet.
 
-    It is written before the status: an interrupted pass writes it again, which is a no-op.
+    The Events are written before the status. After an interruption, the next pass writes them again, which is a no-op.
     """
     contested_before = [
         entry["identifier"]

@@ -191,7 +191,7 @@ def _is_in_user_namespace(write: ReviewedWrite, context: Context) -> bool:
 
 @enforces(*pick(RULES, "G-04"))
 def guard_definition(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Only admins write definitions of the fleet's API groups (G-04)."""
+    """Only admins may write definitions of the fleet's API groups (G-04)."""
     if not context.settings.guard_rail or write.operation not in {"CREATE", "UPDATE", "DELETE"}:
         return
     group = name_of(write.subject).partition(".")[2]
@@ -201,7 +201,7 @@ def guard_definition(write: ReviewedWrite, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-10"))
 def guard_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Only trusted users write namespaces named ``fleet-*`` (G-10)."""
+    """Only trusted users may write namespaces named ``fleet-*`` (G-10)."""
     if not context.settings.guard_rail or not name_of(write.subject).startswith("fleet-"):
         return
     if not is_trusted(context.user, context):
@@ -210,7 +210,7 @@ def guard_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-11"))
 def guard_member_work(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Only trusted users write in a member's namespace. Its agent may change the status and its finalizer (G-11).
+    """Only trusted users may write in a member's namespace. Its agent may write the status and its finalizer (G-11).
 
     The loop acts on the labels and annotations of a Work, and the garbage collector on its owner references. An agent
     that could change them could claim content of other members, or have its Works deleted.
@@ -294,7 +294,7 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
 
 @enforces(*pick(RULES, "G-16"))
 def guard_identity(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Only admins change a member's identity, because it may read and write the member's Works (G-16)."""
+    """Only admins may change a member's identity, because that user can read and write the member's Works (G-16)."""
     if not context.settings.identity_by_admins_only or write.operation != "UPDATE":
         return
     new, old = dict_at(write.new, "spec", "identity"), dict_at(write.old, "spec", "identity")
@@ -304,7 +304,7 @@ def guard_identity(write: ReviewedWrite, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-20"))
 def guard_binding_state(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Only the loop and allowed users, but no other admins, set Unscheduled, which removes content (G-20)."""
+    """Only the loop and allowed users may set a binding to Unscheduled, which removes its content (G-20)."""
     settings = context.settings
     if not settings.protect_works or write.operation != "UPDATE" or context.user.username in settings.allowed_users:
         return

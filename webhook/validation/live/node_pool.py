@@ -105,7 +105,7 @@ def warn_about_class_drift(
 def _drift_beyond_budgets(
     pools: Mapping[str, JsonObject], claims: Iterable[JsonObject], context: Context
 ) -> Iterator[FieldWarning]:
-    """Warn about each pool whose budgets do not allow the drift of all its *claims*, except drifted ones, in a day."""
+    """Warn about each pool whose budgets do not allow in a day the drift of all *claims* that have not drifted yet."""
     from scorer.node_disruption.simulation.pool_changes import forecast, is_drifted
 
     by_pool: dict[str, list[JsonObject]] = {}

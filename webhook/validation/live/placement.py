@@ -157,7 +157,7 @@ def warn_about_unknown_clusters(
 def warn_about_unknown_properties(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """No member reports a property that a term compares or sorts by, and it is not well known (X-08).
+    """A term compares or sorts by a property that no member reports, and that is not well known (X-08).
 
     There is no warning while some member has never reported, or while no member reports any property.
     """
@@ -206,7 +206,7 @@ def _closest(name: str, others: Sequence[str]) -> str:
 
 
 def _is_reported_otherwise(name: str, fleet: Fleet, context: Context) -> bool:
-    """Return whether a cluster has a resource or an external score of that name. Neither is a property in a status."""
+    """Return whether a cluster has a resource or an external score of that name, which ``status.properties`` lacks."""
     return name.startswith((RESOURCE_PREFIX, SCORE_PREFIX)) and any(
         read_property(member, name) is not None for member in timed(fleet.members, context)
     )
@@ -271,7 +271,7 @@ def warn_about_shared_objects(
     """Another placement of the same kind places the same object on some of the same clusters (X-22).
 
     Agents refuse that even if both allow co-ownership. Only objects that this placement selects by name are compared.
-    The other one may select them by name, or by labels that match those on the hub.
+    The other placement may select them by name, or by labels that the object has on the hub.
     """
     before = dicts_at(old, "spec", "resourceSelectors")
     named = [
