@@ -27,7 +27,7 @@ class NotificationSource:
     Args:
         hub: Name of the hub for the receiver. May be empty.
         namespace: Namespace of the installation.
-        instance: Name of the process, in a pod the pod's name.
+        instance: Name of the process. In a pod, it is the pod's name.
     """
 
     hub: str

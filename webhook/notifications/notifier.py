@@ -244,7 +244,7 @@ async def notifier_of(
     Args:
         settings: The receiver, and the reasons that are sent.
         namespace: Namespace of the installation.
-        instance: Name of the process, in a pod the pod's name.
+        instance: Name of the process. In a pod, it is the pod's name.
         registry: Registry for its metrics.
         now: The clock.
 

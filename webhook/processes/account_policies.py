@@ -118,7 +118,7 @@ def reconcile_policies(lease: str) -> tuple[Policy, ...]:
 
 
 def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
-    """Return the policy that limits updates of Works, by agents and other users who are not exempt, to the finalizer.
+    """Return the policy that lets agents, and other users who are not exempt, update only the finalizer of Works.
 
     Args:
         allowed_users: User names that count as admins (``HARBORMASTER_ALLOWED_USERS``).

@@ -191,7 +191,7 @@ class Helm:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """Stop a command and its children: by SIGTERM, upon which helm marks its release as failed, then by SIGKILL."""
+    """Stop a command and its children with SIGTERM, so that helm marks its release as failed, then with SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

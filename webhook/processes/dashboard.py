@@ -1,4 +1,4 @@
-"""The page over the hub of a kubeconfig, for its owner. It installs nothing, and writes only actions of its owner.
+"""The page over the hub of a kubeconfig, for the kubeconfig's owner. Its only writes are the owner's own actions.
 
 It listens only on loopback, and requires a one-time key that only its owner gets.
 """

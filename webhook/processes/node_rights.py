@@ -47,7 +47,7 @@ class NodeRights:
     def held_by(cls, rules: Iterable[JsonObject]) -> "NodeRights":
         """Return the rights to keep for an agent whose ClusterRole has *rules*: at least those of Advise.
 
-        The right to evict pods is that of mode Act. The role names Karpenter's Lease in a rule of its own.
+        A ClusterRole that allows evicting pods has the rights of mode Act. Its rule for Leases names Karpenter's Lease.
         """
         acts, lease = False, DEFAULT_LEASE
         for rule in rules:

@@ -21,7 +21,7 @@ from scorer.prices import InvalidPricesError, PriceMistake, csv_lines, csv_rows,
 from webhook.runtime.files import read_bounded
 
 LARGEST_BYTES: Final = 32 * 1024 * 1024
-"""Size limit. A provider has several thousand offerings of a thousand types."""
+"""Size limit in bytes. A cloud provider has several thousand offerings of about a thousand instance types."""
 
 VALUES_PER_CHARACTER: Final = 4
 """Limit of values per character. A file without aliases has fewer values than characters."""

@@ -26,7 +26,10 @@ USERS: Final = "client_ca"
 PROXIES: Final = "front_proxy_ca"
 """Roles of the authorities of users and of the front proxy, as metric labels."""
 SHORTEST_READY_LIFE: Final = timedelta(hours=1)
-"""Minimum remaining life of the certificate of a ready server. For lives under ten hours, it is a tenth of the life."""
+"""Minimum remaining validity of the certificate of a ready server.
+
+For lifetimes under ten hours, the minimum is a tenth of the lifetime.
+"""
 
 _ABOVE: Final = frozenset({"ca", "cross"})
 """Roles above a leaf, as metric labels."""

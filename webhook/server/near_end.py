@@ -22,7 +22,7 @@ class Validity(NamedTuple):
 
 
 REMAINING: Final[Mapping[str, timedelta]] = {"leaf": timedelta(days=2), "ca": timedelta(days=30)}
-"""Minimum remaining life of a certificate that is renewed in time, by role. The alerts have equal limits."""
+"""Minimum remaining validity of a certificate that is renewed in time, by role. The alerts have equal limits."""
 _WORDS: Final = {
     "leaf": "the certificate of the server expires at {}, and writes to harbormaster's kinds are then refused",
     "ca": "the CA that signed the server certificate expires at {}",
@@ -60,5 +60,5 @@ class CertificateExpiryMonitor:
 
 
 def _is_near(role: str, validity: Validity, now: datetime) -> bool:
-    """Return whether a certificate expires soon. For a short-lived one, that is the last sixth of its life."""
+    """Return whether a certificate expires soon. For a short-lived certificate: in the last sixth of its lifetime."""
     return validity.end - now < min(REMAINING[role], (validity.end - validity.begin) / 6)

@@ -1,4 +1,4 @@
 """Settings: the operator's decisions, read once from the environment and options.
 
-Nothing else reads the environment.
+Other packages read only variables of other programs, see `webhook.settings.environment`.
 """

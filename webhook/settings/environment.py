@@ -1,9 +1,11 @@
 """Reads settings from options, the environment and defaults, in this order, into one frozen object.
 
-Only two other modules read the environment: the standard library finds proxies there
-(`webhook.kube.client.api_server`), and the time zone of this machine may be there (`webhook.answers.time_zones`). A
-setting has the name of its field: ``https_port`` is ``HARBORMASTER_HTTPS_PORT`` in the environment and ``--https-port``
-on the command line.
+Outside this package, only variables of other programs are read, such as the proxies of the standard library
+(`webhook.kube.client.api_server`), the time zone of this machine (`webhook.answers.time_zones`), the limits of the
+allocator (`webhook.telemetry.allocator`) and the environment of ``helm`` (`webhook.processes.agent_installation`).
+
+A setting has the name of its field: ``https_port`` is ``HARBORMASTER_HTTPS_PORT`` in the environment and
+``--https-port`` on the command line.
 
 Each area of the service has one class of settings. A program inherits from its areas, and lists in `Settings.reads` the
 settings that it reads (`webhook.settings.programs`). It ignores all other variables, and the other settings keep their

@@ -2,7 +2,8 @@
 
 AES-256 in GCM, with keys derived from secrets that all replicas share. They are not derived from the client secret: an
 attacker who learns that one cannot issue an ID token, and must not be able to create a session either. Our own secret
-can also be rotated without signing users out, because its file holds several: the first seals, all open.
+can also be rotated without signing users out, because its file holds several secrets: the first one seals, and any of
+them opens.
 """
 
 import secrets

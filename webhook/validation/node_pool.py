@@ -184,7 +184,9 @@ RULES: Final = (
         OURS,
         on=UPDATE,
     ),
-    warn("K-38", "A budget should be the lowest limit for its reasons at some time. Otherwise, it has no effect.", OURS),
+    warn(
+        "K-38", "A budget should be the lowest limit for its reasons at some time. Otherwise, it has no effect.", OURS
+    ),
     warn("K-39", "Windows that allow 0 disruptions should not cover all of the time.", OURS),
     warn("K-40", "A budget should not name a time zone: schedules are in UTC.", OURS),
 )

@@ -160,7 +160,7 @@ def _is_preview(region: Region, target: str) -> bool:
 
 
 def _warn_about_other_runs(document: JsonObject, members: Set[str], context: Context) -> Iterator[FieldWarning]:
-    """Another unfinished run has the same members (C-47). Only one run at a time upgrades a member."""
+    """Other unfinished runs include some of the members (C-47). Only one run at a time upgrades a member."""
     others = [
         name_of(other)
         for other in timed(context.hub.list(kinds.UPGRADE_RUN), context)
