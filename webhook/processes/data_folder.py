@@ -25,10 +25,10 @@ def check_folder(folder: Path) -> None:
     """Refuse a data folder that another user owns, can write or can replace.
 
     Raises:
-        DataFolderError: The folder is such a folder, or cannot be checked.
+        DataFolderError: Another user owns, can write or can replace the folder, or it cannot be checked.
     """
     try:
-        # The path first: if another user can replace the folder, its present content proves nothing.
+        # The path first: if another user can replace the folder, its current content proves nothing.
         for path in _way(folder.absolute()):
             _check_on_the_way(folder, path)
         resolved_folder = folder.resolve(strict=True)
@@ -57,7 +57,7 @@ def check_file(file: Path) -> None:
     """Refuse a file of a data folder that another user owns, can read or can write. A missing one is accepted.
 
     Raises:
-        DataFolderError: The file is such a file, or not a regular file.
+        DataFolderError: Another user owns, can read or can write the file, or it is not a regular file.
     """
     try:
         status = file.lstat()

@@ -33,7 +33,7 @@ def load_without_collecting() -> None:
 
 
 def freeze_heap() -> None:
-    """Exempt all present objects from collection, and collect rarely. Call it once, after the setup.
+    """Exempt all current objects from collection, and collect rarely. Call it once, after the setup.
 
     Does not collect first: that would free two thousand objects of 200,000, and take a tenth of a second.
     """

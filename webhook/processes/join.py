@@ -270,7 +270,9 @@ class Join:
                 "(--namespace)"
             )
         if reason := await other_cluster(self._hub, options.member, options.hub_namespace, cluster, uids.cluster):
-            raise JoinError(f"{reason}. Remove that one first (harbormaster leave), or if it is lost, add --take-over")
+            raise JoinError(
+                f"{reason}. Run harbormaster leave for that cluster first, or if it is lost, add --take-over"
+            )
 
     async def _settle_all(self, uids: Uids, *, dry_run: bool, report: Report) -> bool:
         options, changed = self._options, False

@@ -222,7 +222,7 @@ class OwnAnswers:
                 return _as_json(await planner.plan(upgrade_question, lambda _placement: True))
 
     async def budgets(self, pools: Sequence[str]) -> JsonObject:
-        """Return the answer of ``/v1/budgets`` at the present time."""
+        """Return the answer of ``/v1/budgets`` for the current time."""
         from scorer.node_budgets.documents import REASONS
         from webhook.gate.budgets import HubBudgets
 

@@ -175,7 +175,7 @@ class Workers:
             WorkerError: One of them could not start to serve. All have exited.
             StoppedError: A signal arrived before all of them served. All have exited.
         """
-        gc.freeze()  # present objects and their shared memory are kept: no worker's collector writes to them
+        gc.freeze()  # existing objects and their shared memory are kept: no worker's collector writes to them
         os.set_blocking(self._wake, False)
         self._handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         woken_before = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)

@@ -203,7 +203,7 @@ class PriceFile(Generic[T]):
         self._mark: tuple[int, ...] = ()
         self._prices: T | None = None
         self.problem = ""
-        """Why the present content of the file is not used, empty if it is."""
+        """Why the current content of the file is not used, empty if it is."""
 
     async def open(self) -> None:
         """Read the file for the first time. Raises `PriceFileError`."""

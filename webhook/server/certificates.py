@@ -81,7 +81,7 @@ class Certificates:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Context of the listener. It gives each new connection the present certificates."""
+        """Context of the listener. It gives each new connection the current certificates."""
         return self._tls.listener
 
     @property
@@ -109,7 +109,7 @@ class Certificates:
     def renew_leaf(self) -> bool:
         """Serve a new certificate, if there is one.
 
-        On failure the present one remains in use, and the failure is counted and logged.
+        On failure the current one remains in use, and the failure is counted and logged.
 
         Returns:
             Whether there is a new one.
@@ -132,7 +132,7 @@ class Certificates:
     async def renew_client_authorities(self) -> bool:
         """Accept changed client authorities.
 
-        If they are unreadable, the present ones remain in use. Each failure is counted, and each new reason is logged.
+        If they are unreadable, the current ones remain in use. Each failure is counted, and each new reason is logged.
 
         Returns:
             Whether they have changed.

@@ -1,4 +1,4 @@
-"""Programs: the areas of each, and the settings that it reads of them."""
+"""Programs: the areas of settings that each program has, and the settings that it reads from these areas."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final, Literal

@@ -39,7 +39,7 @@ async def verify(
         client_id: Required audience.
         nonce: Nonce of the pending sign-in.
         find_key: Returns the provider's keys.
-        now: The present instant.
+        now: The current time.
 
     Raises:
         SignInError: The token cannot be trusted, or the keys cannot be read.

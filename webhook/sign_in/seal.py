@@ -1,7 +1,7 @@
 """Sealing of the data that a browser keeps for us: confidential, tamper-proof, and bound to one purpose.
 
 AES-256 in GCM, with keys derived from secrets that all replicas share. They are not derived from the client secret: an
-attacker who learns that one cannot issue an ID token, and must not be able to create a session either. Our own secret
+attacker who learns the client secret cannot issue an ID token, and must not be able to create a session. Our own secret
 can also be rotated without signing users out, because its file holds several secrets: the first one seals, and any of
 them opens.
 """

@@ -308,7 +308,7 @@ class Metrics(ProcessMetrics):
         }
 
     def issued_by(self, issuer: str) -> None:
-        """Record the issuer of the present server certificate."""
+        """Record the issuer of the current server certificate."""
         self._issuer.clear()
         self._issuer.labels(issuer).set(1)
 

@@ -184,7 +184,7 @@ class Membership:
         self._document = document
 
     async def _step(self, group: asyncio.TaskGroup) -> float | None:
-        """Act on the present state, and return the seconds until the next step. None: unlimited, wait for news."""
+        """Act on the requested state, and return the seconds until the next step. None: unlimited, wait for news."""
         document = self._document
         if document is None or (state := _state(document)) not in set(MemberState):
             await self._stop_applying()

@@ -107,7 +107,7 @@ class HubToken:
             webhook.kube.login.connection.ConfigurationError: The Secret cannot be read or used.
         """
         access = await read_access(self._member, self._key, self._access.member)
-        if access.server == self._access.server:  # otherwise the caller refuses it, and keeps the present login
+        if access.server == self._access.server:  # otherwise the caller refuses it, and keeps the current login
             if access.token != self._access.token:
                 self._token = access.token
             self._access = access
@@ -138,7 +138,7 @@ class HubToken:
             await sleep(seconds)
 
     async def renew(self, hub: ApiServer) -> float:
-        """Replace the present token with a new one, and return the seconds until the next renewal.
+        """Replace the current token with a new one, and return the seconds until the next renewal.
 
         Raises:
             StoreError: The hub granted no token, so the current one remains in use. Or the new token is in use, but

@@ -4,8 +4,8 @@ Server-side apply removes only fields that its manager applied before. Fields th
 requests (client-side apply, taking over) would remain when the manifest drops them. The agent therefore first turns
 them into applied fields, as ``kubectl apply --server-side`` does.
 
-A manager of the status alone does not count as a manager of the object, because every controller is one. The reference
-counts such managers, too, and therefore never forces the apply of an object whose status a controller writes.
+A manager that wrote only the status does not count as a manager of the object: every controller writes a status. The
+reference counts such managers, too, and therefore never forces the apply of an object whose status a controller writes.
 
 Source: docs/specifications/rollout.md 11.6; KubeFleet pkg/controllers/workapplier/apply.go; client-go util/csaupgrade.
 """

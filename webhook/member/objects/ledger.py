@@ -175,7 +175,7 @@ async def write_ahead(
 ) -> JsonObject:
     """Record in the Work's status which objects are about to be applied for the first time.
 
-    After a crash, the next pass knows which objects this one may have left on the member.
+    After a crash, the next pass knows which objects this pass may have left on the member.
 
     Raises:
         StoreError: The hub did not respond, or another client has written the Work since it was read.

@@ -4,7 +4,7 @@ The agent reports a value only if all nodes on Azure agree on it. The hub turns 
 `scorer.membership.joining.plan_member`.
 
 The resource group is that of the cluster. AKS puts the nodes into a group of their own, whose name is by default
-``MC_GROUP_CLUSTER_REGION``. If that name can be split in several ways, or is another one, the group is unknown. Nodes
+``MC_GROUP_CLUSTER_REGION``. If that name can be split in several ways, or has another form, the group is unknown. Nodes
 that AKS does not manage are in the group of their cluster.
 
 Source: seed 003; docs/specifications/scheduling.md 18; https://learn.microsoft.com/azure/aks/faq, node resource group.

@@ -18,7 +18,7 @@ class MemberStore(Store, Protocol):
     """The objects of a member cluster.
 
     Requests use the first of a `Kind`'s versions, and objects are returned in it. A store that keeps objects in a
-    single version answers in that. Objects are read with their ``metadata.managedFields``, if any.
+    single version returns that version. Objects are read with their ``metadata.managedFields``, if any.
     """
 
     @property

@@ -103,7 +103,7 @@ class DelayingQueue(Generic[Entry]):
                 await self._wait(wait)
 
     def _promote(self) -> float | None:
-        """Make due entries ready. Return the seconds until the next one is due, or None without one."""
+        """Make due entries ready. Return the seconds until the next entry is due, or None if no entry is delayed."""
         now = self._now()
         while self._heap:
             due_at, _, entry = self._heap[0]

@@ -1,4 +1,4 @@
-"""Live checks on upgrade strategies and runs, against the present state of the hub.
+"""Live checks on upgrade strategies and runs, against the current state of the hub.
 
 Source: docs/specifications/upgrade-runs.md 4.1 and 4.2.
 """

@@ -1,4 +1,4 @@
-"""Rules on ClusterUpgradeRun: its goal, its sequence, and the changes that its present state allows.
+"""Rules on ClusterUpgradeRun: its goal, its sequence, and the changes that its current state allows.
 
 Source: docs/specifications/upgrade-runs.md 3.3, 4.2 and 9.
 """
@@ -189,7 +189,7 @@ def _validate_first_state(state: UpgradeRunState) -> Iterator[FieldError]:
 
 
 def _validate_changes(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject) -> Iterator[FieldError]:
-    """The present state of a run allows the changes to its spec."""
+    """The current state of a run allows the changes to its spec."""
     state = _state(stored)
     yield from _validate_state_change(new.state, old.state, state)
     if not _is_too_early(new.state, old.state, state):
