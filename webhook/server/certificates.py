@@ -171,7 +171,7 @@ class Certificates:
         return changed
 
     async def run(self) -> None:
-        """Renew both until cancelled. The first renewal of the client authorities is delayed."""
+        """Renew the certificate and the authorities until cancelled. Authorities are first renewed after a delay."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_renewing())
             tasks.create_task(self.leaves.keep(self.renew_leaf))

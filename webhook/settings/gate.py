@@ -102,7 +102,7 @@ class NodeDisruptionSettings(GateSettings):
     node_disruption_prices: Path | None = Field(
         default=None,
         description="File with instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), "
-        "reloaded when it changes. Unset: nodes are not consolidated. Empty, drifted and expired nodes are "
+        "reloaded when it changes. Unset: nodes are not consolidated, but empty, drifted and expired nodes are "
         "still disrupted.",
     )
     node_disruption_spot_to_spot: bool = Field(

@@ -40,7 +40,7 @@ class ListenerSettings(Settings):
     keepalive_seconds: Seconds = Field(
         default=120,
         description="Idle timeout of a connection. It must be longer than the 90 seconds of kube-apiserver, so "
-        "that the API server closes the connection first and never sends a review into one that is closing.",
+        "that the API server closes the connection first and never sends a review on a closing connection.",
     )
     drain_seconds: Seconds = Field(
         default=15,

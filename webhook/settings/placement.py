@@ -31,7 +31,7 @@ class PlaceableSettings(InstallationSettings):
     blocked_kinds: str = Field(
         default="",
         description=(
-            "Kinds that placements may not select or wrap, in addition to those that are always blocked, such as "
+            "Kinds that placements may not select or wrap, in addition to those that are always blocked. Example: "
             "`v1/Secret;example.com`. Same syntax as `HARBORMASTER_ALLOWED_KINDS`, which must be empty if this is "
             "set."
         ),

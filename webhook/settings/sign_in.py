@@ -103,7 +103,8 @@ class SignInSettings(Settings):
         default="sub",
         min_length=1,
         max_length=256,
-        description="Claim of the ID token with the user name. The claim `email` is accepted only if it is verified.",
+        description="Claim of the ID token with the user name. The claim `email` is refused if the token has "
+        "`email_verified` with another value than `true`.",
     )
     oidc_username_prefix: str = Field(
         default="",

@@ -270,7 +270,9 @@ class _Kept(Generic[ValueT]):
         self._failure: SignInError | None = None
 
     async def get(self, *, again: bool = False) -> ValueT:
-        """Return the value. It is read if the cached one is too old or, with *again*, after `AGAIN_SECONDS`.
+        """Return the value. A cached value older than `KEPT_SECONDS` is read again.
+
+        With *again*, a newer value is read again, too, unless the last read was within `AGAIN_SECONDS`.
 
         Raises:
             SignInError: See the reader. The error is repeated until `AGAIN_SECONDS` have passed.

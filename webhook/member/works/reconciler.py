@@ -436,7 +436,7 @@ async def clean_up_after(
 async def clean_up_without_work(
     name: str, hub: Store, member: MemberStore, now: datetime, us: HubMember, limits: MemberLimits = DEFAULT_LIMITS
 ) -> None:
-    """Release an AppliedWork without a Work while another client deletes it. Its objects remain, without an owner.
+    """Release an AppliedWork that has no Work and is being deleted. Its objects remain, without an owner.
 
     To remove these objects, an administrator annotates the AppliedWork before deleting it, as the loop does with a
     Work. An AppliedWork with ``harbormaster.dev/remove``, set to its own uid, is deleted with its objects
