@@ -45,7 +45,7 @@ UNREADABLE: Final = (
 
 SHORTEST_RSA_BITS: Final = 2048
 CURVES: Final = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
-"""Curves that every client accepts. kube-apiserver cannot read other curves, and OpenSSL refuses shorter RSA keys."""
+"""Keys that every client accepts. kube-apiserver cannot read other curves, and OpenSSL refuses shorter RSA keys."""
 
 AuthorityKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -75,7 +75,7 @@ class Leaf:
 
     @property
     def issuer(self) -> str:
-        """The common name of its authority, or the whole name without a common name."""
+        """The issuer's common name, or its whole name if that has no common name."""
         return _common_name(x509.load_pem_x509_certificate(self.chain_pem).issuer)
 
 
@@ -88,7 +88,7 @@ class Authority:
 
     @classmethod
     def new(cls, now: datetime, generation: int = 1, life: timedelta = AUTHORITY_LIFE) -> Self:
-        """Create a self-signed P-256 authority valid from *now*.
+        """Create a self-signed P-256 authority. It is valid from slightly before *now*, for clients with a slow clock.
 
         Args:
             now: Time of day, with time zone.
@@ -171,15 +171,16 @@ class Authority:
     ) -> Leaf:
         """Sign a server certificate with a new key. It never expires after the authority.
 
-        Its validity starts with the authority's. A later start would not protect any client, and clients would refuse a
-        server with a fast clock.
+        Its validity starts with the authority's. A later start would not protect any client. If the server's clock is
+        fast, clients would refuse a certificate that is not valid yet.
 
         Args:
             dns_names: Subject alternative names. Internationalized names in their ASCII form.
             ips: IP addresses that clients may connect to.
             now: Time of day, with time zone.
             life: Lifetime.
-            above: Certificates to serve after it, for clients that need more than the authority to verify it.
+            above: Certificates to serve after the leaf, such as a cross certificate for clients that trust an earlier
+                authority.
 
         Raises:
             ValueError: A name or address is not valid in a certificate, none is given, or the authority has expired.
@@ -247,11 +248,11 @@ class Authority:
     def _identifier(self) -> x509.SubjectKeyIdentifier:
         try:
             return self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-        except x509.ExtensionNotFound:  # of an authority that the operator brought
+        except x509.ExtensionNotFound:  # the operator's authority may lack the extension
             return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
 
     def _unfit(self) -> str:
-        """Return why clients would not accept this as an authority with its key. Empty: they accept it."""
+        """Return why clients would reject this certificate and key as an authority. Empty: they accept it."""
         if not is_readable(self.certificate):
             return "tls.crt is damaged: its names or its validity cannot be read"
         if isinstance(self._key, rsa.RSAPrivateKey) and self._key.key_size < SHORTEST_RSA_BITS:
@@ -291,7 +292,7 @@ def is_readable(certificate: x509.Certificate) -> bool:
 
 
 def name_of(certificate: x509.Certificate) -> str:
-    """Return the common name of a certificate, or its whole subject without a common name."""
+    """Return the common name of a certificate, or its whole subject if that has no common name."""
     return _common_name(certificate.subject)
 
 

@@ -1,4 +1,4 @@
-"""Authorities of accepted client certificates: those in a file, or those of another source.
+"""Authorities that sign accepted client certificates, read from a file or another source.
 
 The server reads the source again every few seconds, as it does with its own certificate.
 

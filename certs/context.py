@@ -5,19 +5,20 @@ broken. So every pair gets a new context, and the listener's context hands each 
 Open connections are not affected.
 
 The server requests client certificates once it has authorities to verify them against. The TLS library verifies them
-and ends the handshake of a client with a bad certificate, so that no such client passes for one without a certificate.
-That applies to every client, kube-apiserver included: if kube-apiserver has a client certificate for its webhooks, one
-of the authorities here must have signed it.
+and ends the handshake of a client with a bad certificate, so such a client is never treated as a client without a
+certificate. That applies to every client, kube-apiserver included: if kube-apiserver has a client certificate for its
+webhooks, one of the authorities here must have signed it.
 
 A verified certificate may become invalid: it expires, and authorities are replaced, while connections stay open. So
 its validity is checked with every request, and when an authority is removed, clients have to connect again. Adding an
 authority invalidates nothing.
 
-A front proxy, such as the aggregation layer of kube-apiserver, has a certificate of other authorities, and may name any
-user in its headers. Its certificate identifies no user, and the certificate of a user identifies no front proxy. The
-TLS library verifies both against one set of authorities. So the signature of a front proxy's certificate is verified
-again, against the authorities of the front proxy alone. The verified chain of a user's certificate must have an
-authority of users: there may be any number of intermediate authorities below that of the front proxy.
+A front proxy, such as the aggregation layer of kube-apiserver, has a certificate signed by other authorities, and may
+name any user in its headers. Its certificate identifies no user, and the certificate of a user identifies no front
+proxy. The TLS library verifies both against one set of authorities. So the signature of a front proxy's certificate is
+verified again, against the authorities of the front proxy alone. The verified chain of a user's certificate must
+contain an authority of users: the signature alone does not identify a certificate that an intermediate authority of the
+front proxy has signed.
 
 Source: docs/specifications/serving.md 3.4, 3.6, 4.2 and 4.4.
 """
@@ -64,8 +65,9 @@ class _ClientAuthorities:
 
     Args:
         users: The authorities of users, in PEM.
-        proxies: The authorities of the front proxy, in PEM. Those of users among them are no authorities of proxies.
-        current: See above.
+        proxies: The authorities of the front proxy, in PEM. One that is also in *users* counts only as an authority of
+            users.
+        current: Whether all of them are still trusted.
     """
 
     users: bytes = b""
@@ -139,7 +141,7 @@ class ServerContext:
         self._leaf = leaf
 
     def trust(self, pem: bytes) -> None:
-        """Accept client certificates of users of these authorities only, from now on.
+        """From now on, accept a user's client certificate only if one of these authorities has signed it.
 
         Args:
             pem: One or more certificates.
@@ -150,7 +152,7 @@ class ServerContext:
         self._trust(_ClientAuthorities(pem, self._authorities.proxies))
 
     def trust_proxies(self, pem: bytes) -> None:
-        """Accept certificates of the front proxy of these authorities only. Arguments and errors as in `trust`."""
+        """Accept a front proxy's certificate only if one of these authorities has signed it. See `trust`."""
         self._trust(_ClientAuthorities(self._authorities.users, pem))
 
     def _trust(self, authorities: _ClientAuthorities) -> None:
@@ -204,7 +206,7 @@ class CertificateSubject:
         context = connection.context
         if not isinstance(context, _Context) or not context.authorities.current:
             raise StaleClientError("the authorities of client certificates have changed: reconnect")
-        if connection.session_reused:  # verified in an earlier connection, against authorities that are not known here
+        if connection.session_reused:  # verified in an earlier connection, against unknown authorities
             raise StaleClientError("a client certificate is not accepted in a resumed session: reconnect")
         if ssl.cert_time_to_seconds(str(certificate["notAfter"])) < now.timestamp():
             raise StaleClientError("the client certificate has expired")
@@ -225,9 +227,9 @@ class CertificateSubject:
 def _is_of_proxy(certificate: bytes, users: bytes, proxies: bytes) -> bool:
     """Return whether an authority of the front proxy has signed a verified certificate.
 
-    An authority with the key of an authority of users counts as the latter, even if it is listed for the front proxy,
-    too: otherwise each user with a certificate of an allowed name could name any other user. An intermediate authority
-    in between is not supported.
+    An authority with the same key as an authority of users counts as an authority of users, even if it is also listed
+    for the front proxy. Otherwise, any user whose certificate has an allowed name could impersonate any other user. The
+    authority must have signed the certificate directly: intermediate authorities are not supported.
 
     Args:
         certificate: In DER.
@@ -253,7 +255,7 @@ def usable_proxy_authorities(users: bytes, proxies: bytes) -> list[x509.Certific
 
 @lru_cache(maxsize=1024)
 def _is_of_user(chain: tuple[bytes, ...], users: bytes) -> bool:
-    """Return whether a verified chain has an authority of users, or one with its key.
+    """Return whether a verified chain contains an authority of users, or a certificate with the key of one.
 
     Args:
         chain: Certificates in DER, that of the client first.

@@ -69,8 +69,9 @@ class Lineage:
     def read(cls, entries: Mapping[str, bytes], annotations: Mapping[str, str]) -> Self:
         """Read the output of `entries` and `annotations`, or an authority that the operator provides.
 
-        Only the authority and its key are required. Unreadable certificates of the bundle, and a cross certificate that
-        does not belong to the authority, are left out: they help clients but decide nothing.
+        Only the authority and its key are required. The bundle is ignored if one of its certificates is unreadable. So
+        is a cross certificate that does not belong to the authority. Distrusted certificates of the bundle are left
+        out.
 
         Raises:
             DamagedLineageError: The authority or its key is missing or invalid, or an entry is too long.
@@ -120,7 +121,7 @@ class Lineage:
         return replace(self, earlier=earlier, cross=cross)
 
     def trusting(self, also: Iterable[x509.Certificate], now: datetime) -> Self:
-        """Return a lineage that also trusts other authorities, or this object without any to add.
+        """Return a lineage that also trusts other authorities, or this object if there are none to add.
 
         Args:
             also: The other authorities. Expired, future and distrusted ones are skipped.
@@ -178,7 +179,7 @@ class Lineage:
 
 
 def certificates_in(pem: bytes) -> tuple[x509.Certificate, ...]:
-    """Return the unique certificates of a bundle, or an empty tuple if it is unreadable."""
+    """Return the unique certificates of a bundle, or an empty tuple if any of them is unreadable."""
     try:
         certificates = tuple(dict.fromkeys(x509.load_pem_x509_certificates(pem)))
     except UNREADABLE:

@@ -111,7 +111,7 @@ class OwnLeaves:
 
 @dataclass(slots=True)
 class LeafFiles:
-    """A certificate in files, such as those of a mounted Secret or cert-manager. Served again after each change.
+    """A certificate in files, such as those of a mounted Secret. The server reads them again at each check.
 
     Args:
         certificate: PEM, the leaf first, then the chain to its authority.
@@ -126,7 +126,7 @@ class LeafFiles:
 
     @property
     def trust_pem(self) -> bytes:
-        """The file of the authority as last read, or the chain without such a file."""
+        """The authority file as last read, or the chain if there is no such file."""
         return self._trust
 
     @property

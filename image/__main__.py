@@ -53,7 +53,7 @@ def _resolve(engine: str, images: list[str], platform: str) -> None:
 
 
 def _archive(output: Path, name: str, commit: str, platform: str) -> None:
-    full_name(name)  # before minutes of building
+    full_name(name)  # fails now, not after a build of several minutes
     mine = f"linux/{architecture()}"
     if platform not in ("", mine):
         raise MachineError(f"PLATFORM={platform}: must be {mine}, that of this machine, when ENGINE=none")

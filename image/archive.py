@@ -150,7 +150,7 @@ class _Blobs:
         return self._descriptor(_LAYER, file)
 
     def _new_file(self) -> Path:
-        """Return a path that no blob has. Equal layers are one entry of *files*, so its size is not a free number."""
+        """Return an unused path. Not numbered by the size of *files*, where equal layers share one entry."""
         return self._folder / f"blob-{next(self._numbers)}"
 
     def _descriptor(self, media_type: str, file: Path) -> JsonObject:

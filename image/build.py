@@ -206,7 +206,7 @@ def _expanded(built: Built, step: Step) -> dict[str, str]:
 
 
 def _open_folders(layer: Path) -> None:
-    """Let every user pass through the parents of this machine's Python, as in an image."""
+    """Let every user traverse the parent folders of this machine's Python, as in an image."""
     for folder in closed_folders([PYTHON.parents[1]]):
         path = layer / folder.lstrip("/")
         path.mkdir(parents=True)
@@ -226,11 +226,11 @@ def build(folder: Path, target: str = "", *, replaced: Mapping[str, str] | None 
         arguments: Build arguments.
 
     Raises:
-            BuildError: A step failed, or no base image is set.
-            image.dockerfile.DockerfileError: The Dockerfile cannot be parsed, or has no such stage.
-            image.layers.LayerError: A file cannot be part of an image.
-            image.machine.MachineError: This machine cannot build images.
-            OSError: A file that a step copies does not exist.
+        BuildError: A step failed, or no base image is set.
+        image.dockerfile.DockerfileError: The Dockerfile cannot be parsed, or has no such stage.
+        image.layers.LayerError: A file cannot be part of an image.
+        image.machine.MachineError: This machine cannot build images.
+        OSError: A file that a step copies does not exist.
     """
     check_machine()
     build_arguments = {"BUILD": MACHINE, "BASE": MACHINE, "PYTHON": str(PYTHON), **arguments}

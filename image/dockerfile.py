@@ -1,4 +1,7 @@
-"""Parses a Dockerfile into stages and steps. Instructions that ours does not use are refused."""
+"""Parses a Dockerfile into stages and steps.
+
+Instructions that the Dockerfile of this repository does not use are refused.
+"""
 
 import json
 import re

@@ -90,7 +90,7 @@ def copy_from_layers(layers: Sequence[Path], source: str, target: Path) -> None:
 
 def _merge(source: Path, target: Path) -> None:
     about = source.lstat()
-    if is_removal(about):  # marks a removed file in an overlay
+    if is_removal(about):  # an overlay whiteout
         _remove(target)
     elif stat.S_ISDIR(about.st_mode):
         if target.is_symlink() or not target.is_dir() or is_opaque(source):
@@ -106,7 +106,7 @@ def _merge(source: Path, target: Path) -> None:
 
 
 def is_removal(about: os.stat_result) -> bool:
-    """Return whether a file marks in an overlay that the lower layers' file of that name was removed."""
+    """Return whether a file is an overlay whiteout: it hides the file of the same name in lower layers."""
     return stat.S_ISCHR(about.st_mode) and about.st_rdev == 0
 
 

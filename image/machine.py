@@ -1,7 +1,8 @@
-"""The Python of this machine, which takes the place of base images.
+"""The Python of this machine, which replaces the base images.
 
-During a build, steps see all files of this machine. The image itself is based on only those that Python and the
-installed packages need: the interpreter, its standard library, shared libraries, certificates and users.
+During a build, steps see the files of this machine's root file system and its Python. The image itself contains only
+those that Python and the installed packages need: the interpreter, its standard library, shared libraries, certificates
+and users.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ NEEDED: Final = (
 )
 
 _ARCHITECTURES: Final[Mapping[int, str]] = {62: "amd64", 183: "arm64", 21: "ppc64le", 22: "s390x", 243: "riscv64"}
-"""Go's names of architectures, by ``e_machine`` of ELF."""
+"""Architecture names as Go spells them, by ``e_machine`` of ELF."""
 _LOADED: Final = ("libgcc_s.so.1", "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
 """Libraries that glibc loads at run time."""
 _CERTIFICATES: Final = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem")
@@ -74,7 +75,7 @@ def architecture() -> str:
         head = file.read(20)
     number = int.from_bytes(head[18:20], "big" if head[5:6] == b"\x02" else "little")
     if head[:4] != b"\x7fELF" or number not in _ARCHITECTURES:
-        raise MachineError(f"{PYTHON}: must be a program of {', '.join(_ARCHITECTURES.values())}")
+        raise MachineError(f"{PYTHON}: must be an ELF program for {', '.join(_ARCHITECTURES.values())}")
     return _ARCHITECTURES[number]
 
 
@@ -89,7 +90,7 @@ def hidden_folders(folders: Iterable[Path]) -> list[str]:
 
 
 def closed_folders(folders: Iterable[Path]) -> list[str]:
-    """Return those of the folders and their parents that not every user may read, the uppermost first.
+    """Return the folders, and parents of them, that some users may not list or enter, the uppermost first.
 
     Folders that a step cannot see anyway are skipped, with their parents.
     """
@@ -111,7 +112,7 @@ class Runtime:
         layers: Layers of the image that need them.
 
     Raises:
-            MachineError: Certificates or a shared library are missing.
+        MachineError: Certificates or a shared library are missing.
     """
 
     def __init__(self, layers: Sequence[Path]) -> None:
@@ -125,7 +126,7 @@ class Runtime:
             raise MachineError("certificate authorities not found. Install them (on Debian: ca-certificates)")
 
     def fingerprint(self) -> str:
-        """Return a digest of the files: it changes when one of them does."""
+        """Return a digest of the files' paths, sizes and modification times."""
         digest = hashlib.sha256()
         for path in (PYTHON, *self._modules, *self._libraries, *filter(None, [self._certificates])):
             about = path.stat()
@@ -133,7 +134,7 @@ class Runtime:
         return digest.hexdigest()
 
     def write(self, layer: Path) -> None:
-        """Copy the files into a layer, which then is a whole root file system."""
+        """Copy the files into a layer, which then is a complete root file system."""
         assert self._certificates is not None
         for name, mode in _FOLDERS.items():
             (layer / name).mkdir()
@@ -149,7 +150,7 @@ class Runtime:
         if Path("/etc/ld.so.conf.d").is_dir():
             shutil.copytree("/etc/ld.so.conf.d", layer / "etc/ld.so.conf.d")
         _run("ldconfig", "-r", str(layer))
-        shutil.rmtree(layer / "var", ignore_errors=True)  # a cache of ldconfig, with times
+        shutil.rmtree(layer / "var", ignore_errors=True)  # the cache of ldconfig, which contains times
         library = str(self._library)
         words = ("-I", "-m", "compileall", "-q", "-s", str(layer), "-p", "/", "--invalidation-mode", "unchecked-hash")
         _run(str(PYTHON), *words, f"{layer}{library}")
@@ -213,7 +214,7 @@ def _file_in(layer: Path, name: str) -> Path:
 
 
 def _open(layer: Path) -> None:
-    """Let every user read all files and pass through all folders. Raise `LayerError` for a file of another type."""
+    """Let every user read all files and enter all folders. Raise `LayerError` for a file of another type."""
     for path in layer.rglob("*"):
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode) and path.parent != layer:
