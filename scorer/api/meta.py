@@ -78,9 +78,10 @@ _Model = TypeVar("_Model", bound=ApiModel)
 
 
 def shared_default(model: type[_Model]) -> Callable[[], _Model]:
-    """Return the ``default_factory`` of a field with an object: one *model* with its defaults, for all readers.
+    """Return a ``default_factory`` that returns the same instance of *model*, with its defaults, every time.
 
-    ``default_factory=model`` would build a validator of *model*, although that of the whole kind contains it.
+    ``default_factory=model`` would build another validator of *model*. The validator of the whole kind already contains
+    one.
     """
 
     @cache

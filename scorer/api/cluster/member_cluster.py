@@ -78,7 +78,7 @@ class MemberClusterSpec(ApiModel):
     )
     """Time between two reports of the member's agent, in seconds."""
     taints: tuple[Taint, ...] = Field(default=(), max_length=100)
-    """Taints that keep new placements away unless they tolerate them. Absent: none."""
+    """Taints that repel new placements without a matching toleration. Absent: none."""
     delete_options: DeleteOptions | None = None
     """Strictness of the check of a deletion of this object. Absent: Strict."""
 
@@ -124,7 +124,7 @@ class NamespaceContents(ApiModel):
     others: Int32 = Field(default=0, ge=0, json_schema_extra=ALWAYS_WRITTEN)
     """Workloads, ConfigMaps and Services in the namespace that neither a Work nor another object owns."""
     at_least: bool = False
-    """There may be more than were counted."""
+    """Whether the namespace may contain more than was counted. Absent: false."""
     observation_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
     """Time when they were counted."""
 
@@ -133,8 +133,8 @@ class MemberClusterStatus(ApiModel):
     """``status`` of a MemberCluster. Absent and empty ``namespaces`` differ."""
 
     conditions: Conditions = ()
-    """The hub's conditions of the member: ReadyToJoin, Joined, whether properties could be collected, and Reporting and
-    ContentApplied after the first trouble."""
+    """Conditions of the member, written by the hub: ReadyToJoin, Joined, and whether properties could be collected.
+    Reporting and ContentApplied exist only after the first problem."""
     properties: dict[str, PropertyValue] = Field(default_factory=dict)
     """Properties that the agent reports, by name. Placements can select and sort by them."""
     resource_usage: ResourceUsage = Field(default_factory=shared_default(ResourceUsage))
@@ -142,7 +142,8 @@ class MemberClusterStatus(ApiModel):
     agent_status: tuple[AgentStatus, ...] = ()
     """Reports of the agents on the member, one entry per agent."""
     namespaces: dict[str, str] | None = None
-    """Namespaces on the member, with the Work that placed each of them, or empty. Absent if they are not collected."""
+    """Namespaces on the member, by name. The value is the name of the Work that placed the namespace, or empty. Absent
+    if they are not collected."""
     namespace_contents: dict[str, NamespaceContents] | None = None
     """Counts of the contents of the first 50 placed namespaces. A namespace without an entry has not been counted."""
 

@@ -141,7 +141,7 @@ class _Generator(DocumentedJsonSchema):
 
 
 def _structural(node: JsonObject, definitions: Mapping[str, JsonObject]) -> JsonObject:
-    """Copy *node*, with references inlined and keywords that the API server refuses replaced."""
+    """Copy *node*, with references inlined, and without keywords that the API server refuses."""
     if reference := node.get("$ref"):
         node = {**definitions[reference.rpartition("/")[2]], **{key: node[key] for key in node if key != "$ref"}}
     node = {

@@ -1,6 +1,6 @@
 """JSON Schemas (draft 7) of our kinds, for editors and for checks of files: strict, and self-contained.
 
-The layout is the one of kubeconform and of catalogs of CustomResourceDefinitions: ``<group>/<kind>_<version>.json``, in
+The layout is that of kubeconform and of catalogs of CustomResourceDefinitions: ``<group>/<kind>_<version>.json``, in
 lower case. ``all.json`` alongside them finds the schema of each document by its ``apiVersion`` and ``kind``, so that
 one entry in the settings of an editor is enough for files of mixed kinds. Documents of other kinds are accepted.
 

@@ -13,7 +13,7 @@ class CelRule(NamedTuple):
     """One entry of ``x-kubernetes-validations``, with the ids of the admission rules that it implements.
 
     *field* is the invalid member below the field that the rule is attached to, *reason* the cause that admission gives.
-    *says* is CEL for a message with the values in it. *message* is the fallback of the API server.
+    *says* is a CEL expression for a message that contains the values. *message* is the fallback of the API server.
     """
 
     rule: str

@@ -135,9 +135,9 @@ def unknown_fields(document: JsonObject, schema: JsonObject) -> tuple[FieldPath,
 
 
 def nearest_field(path: FieldPath, schema: JsonObject) -> str:
-    """Return the field that the schema has alongside the unknown one at *path* and that is spelled most like it.
+    """Return the known sibling of the unknown field at *path* whose spelling is the most similar.
 
-    Empty: none is like it, or the schema does not name all fields.
+    Empty: none is similar, or the schema does not name all fields.
     """
     *parents, name = path.parts
     for part in parents:
@@ -217,7 +217,7 @@ def _sift(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = ()
 
 
 def _properties(schema: JsonObject) -> JsonObject:
-    """Return the members that a schema names, and the ``metadata`` that an embedded object has without naming it."""
+    """Return the members that a schema names, plus ``metadata`` if it describes a whole embedded object."""
     properties = _named_properties(schema)
     return {**properties, "metadata": _metadata()} if schema.get(WHOLE_OBJECT) else properties
 

@@ -20,7 +20,7 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, ObjectMeta
 
 OPEN: Final = "x-kubernetes-preserve-unknown-fields"
-"""Marks a node of a schema that takes other members than it names."""
+"""Marks a node of a schema that accepts members besides those that it names."""
 WHOLE_OBJECT: Final = "x-kubernetes-embedded-resource"
 """Marks a node of a schema that holds an object with ``metadata``."""
 PARTS: Final = frozenset(

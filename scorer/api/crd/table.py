@@ -23,11 +23,11 @@ from scorer.api.values.duration import format_duration
 SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
 """External scores of a member cluster with their remaining time, which no column of a definition can compute."""
 UPDATED: Final = Column("Updated", ".status.placementStatuses", "updated")
-"""Number of a placement's clusters with the latest release available. The others may still serve another one."""
+"""Picked clusters that are Available or DiffReported, such as ``3/6``. Others may still serve an earlier version."""
 STATE: Final = Column("State", ".status.conditions", "attention")
 """States that the other columns of a placement do not show: removals that wait for a user, and no content."""
 JOINED: Final = Column("Joined", ".status", "joined")
-"""Replaces the definition's column. Before the loop has set the member's own condition, only its agent's exists."""
+"""Replaces the definition's column. Until the hub has set the member's condition, only its agent's exists."""
 _YEARS: Final = timedelta(days=2 * 365)
 _OF_EVENTS: Final = (
     Column("Last Seen", "", "seen"),
@@ -133,13 +133,13 @@ def _scores(annotations: Mapping[str, str], now: datetime) -> str:
 def _span(duration: timedelta) -> str:
     """Write a duration in the format of explanations.
 
-    Years are written as years, because so many days need too much room.
+    Two years and more are written as years, because the number of days would be too long.
     """
     return format_duration(duration) if duration < _YEARS else format_age(duration.total_seconds())
 
 
 def _updated_share(entries: Any) -> str:
-    """Return `3/6` for three of six clusters. A cluster without the condition counts as not updated."""
+    """Return `3/6` if three of six clusters are Available or DiffReported."""
     of_clusters = dicts_at({"entries": entries}, "entries")
     picked = [dicts_at(entry, "conditions") for entry in of_clusters if entry.get("clusterName")]
     done = sum(
