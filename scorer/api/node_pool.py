@@ -187,8 +187,7 @@ class NodeTemplateSpec(ApiModel):
     taints: tuple[NodeTaint, ...] = ()
     """Taints that nodes keep. Pods must tolerate them. Absent: none."""
     startup_taints: tuple[NodeTaint, ...] = ()
-    """Taints of new nodes, which a component on the node removes. Pods need not tolerate them. Absent: none.
-    """
+    """Taints of new nodes, which a component on the node removes. Pods need not tolerate them. Absent: none."""
     expire_after: str = Field(default=DEFAULT_EXPIRE_AFTER, json_schema_extra=_lifetime)
     """Age at which a node is replaced, a duration in hours, minutes and seconds such as ``720h``, or Never. Absent:
     720h."""
@@ -299,7 +298,7 @@ class NodePoolStatus(ApiModel):
 
 
 class NodePool(ApiObject):
-    """A kind of nodes of one cluster, with the rules of their disruption."""
+    """A group of similar nodes in one cluster, with limits on their disruption."""
 
     spec: NodePoolSpec
     """Properties of the pool's nodes, and limits on their disruption."""

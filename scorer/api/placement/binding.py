@@ -53,7 +53,7 @@ class BindingSpec(ApiModel):
     """Scheduled: picked, but not reached by the rollout yet. Bound: the cluster gets the objects. Unscheduled: the
     cluster is no longer picked and loses them."""
     resource_snapshot_name: str
-    """First snapshot of the group of resource snapshots for the cluster. Empty until the state is Bound."""
+    """Name of the first snapshot in the group of resource snapshots for the cluster. Empty until the state is Bound."""
     scheduling_policy_snapshot_name: str
     """Name of the policy snapshot that the decision is based on."""
     target_cluster: str

@@ -51,7 +51,7 @@ class JsonPatchOverride(ApiModel):
 
 
 class OverrideRule(ApiModel):
-    """A change and the member clusters it applies to: none without a cluster selector, all when that has no terms."""
+    """A change and its member clusters: none without a cluster selector, all if the selector has no terms."""
 
     cluster_selector: ClusterSelector | None = None
     """Member clusters of the rule, only by label. Absent: none. A selector with an empty list of terms: all."""

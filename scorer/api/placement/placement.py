@@ -254,7 +254,7 @@ class RolloutStrategy(ApiModel):
 
     type: StrategyType = StrategyType.ROLLING_UPDATE
     """Controller of the rollout. RollingUpdate: the placement itself, within the limits of ``rollingUpdate``. External:
-    staged update runs, which cannot be changed back."""
+    staged update runs. External cannot be changed later."""
     rolling_update: RollingUpdate | None = None
     """Limits of a rolling update. Absent: the default of each limit."""
     apply_strategy: ApplyStrategy | None = None

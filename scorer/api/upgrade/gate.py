@@ -55,7 +55,7 @@ class UpgradeGateSpec(ApiModel):
 
 
 class Readiness(ApiModel):
-    """Numbers of members that would start, be skipped, wait or fail if a pending Before gate opened now."""
+    """Counts of the members that would start, be skipped, wait or fail if a pending Before gate opened now."""
 
     start: Int32 = 0
     """Members that would start immediately."""

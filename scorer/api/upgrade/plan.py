@@ -128,7 +128,7 @@ class UpgradePlan(ApiModel):
     """Expected end of the run with usual durations. Absent if it does not end within 90 days, for example because some
     member can never start."""
     eta_p90: Time | None = Field(default=None, alias="etaP90")
-    """Expected end of the run if every upgrade takes as long as only one in ten does. Absent like ``eta``."""
+    """Expected end of the run if every upgrade takes its 90th-percentile duration. Absent like ``eta``."""
     members: tuple[PlannedMember, ...] = ()
     """The forecast for each member."""
     max_concurrent: Int32 = 0

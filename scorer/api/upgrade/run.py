@@ -239,12 +239,12 @@ class ResolvedVersions(ApiModel):
 
 
 class MemberCounts(ApiModel):
-    """Members of the run by state."""
+    """Number of members of the run in each state."""
 
     total: Int32 = 0
     """All members of the run."""
     completed: Int32 = 0
-    """Members that are upgraded."""
+    """Members that have been upgraded."""
     skipped: Int32 = 0
     """Members that were left out."""
     failed: Int32 = 0
@@ -430,7 +430,7 @@ class UpgradeRunStatus(ApiModel):
     failure_count: Int32 = 0
     """Number of members that failed."""
     next_wakeup: Time | None = None
-    """Time of the next change without an event. Absent if none."""
+    """Time at which the run next changes without an event, such as when a window opens. Absent if there is none."""
     stages: tuple[StageStatus, ...] = ()
     """Progress of the stages, in order."""
     plan: UpgradePlan | None = None

@@ -51,7 +51,7 @@ class GateType(StrEnum):
 
 
 class ScheduledStart(ApiModel):
-    """The next such day and time at or after the run reaches the gate."""
+    """A day of the week and a time of day. The gate opens at the first occurrence once the run has reached it."""
 
     start_day: Weekday
     """Local day of the week."""

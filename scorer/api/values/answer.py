@@ -50,7 +50,7 @@ DurationText = Annotated[str, Shape({"type": "string", "examples": ["41s", "1h 1
 """The two largest units."""
 
 FleetRevision = Annotated[str, Shape({"type": "string", "pattern": "^[0-9]+/[0-9]+$", "examples": ["1785/42"]})]
-"""The fleet, and the step of ten seconds that ages are measured at."""
+"""Version of the fleet, and number of the ten-second step at which ages are measured."""
 
 ContinueToken = Annotated[str, Described("Requests the next page. Empty: this is the last one.")]
 
