@@ -45,8 +45,8 @@ FAILED = Cost(None, None, "False", "CostsCalculationFailed")
 def cluster_cost(nodes: Iterable[PricedNode], prices: Mapping[str, float], prices_age: timedelta) -> Cost:
     """Return the average hourly cost of a core and of a GiB (2^30 bytes), in the currency of *prices*.
 
-    It is 0 for a cluster without nodes, and `FAILED` if a node has no price, or if the nodes have hardly any CPU or
-    memory.
+    Both are 0 for a cluster without nodes. The result is `FAILED` if a node has no price, or if the nodes have hardly
+    any CPU or memory.
 
     Args:
         nodes: All nodes of the cluster.

@@ -65,11 +65,12 @@ class Judge:
         self._rules = rules
 
     def obstacles(self, nodes: Iterable[ExtenderNode | None]) -> list[Obstacle | None]:
-        """Return the obstacle of each node, or None. A node that is None is unknown.
+        """Return the obstacle of each node, or None. A node that is None has no known object.
 
-        If the settings reject ordinary nodes, a pod that names a placement gets none, even if the placement is missing.
-        Nodes of node pools are judged only by the rules of pools: if the placement excluded them, an autoscaler would
-        create new ones forever (serving.md 2.8).
+        An ordinary node has neither a cluster nor a pool. If the settings reject ordinary nodes, they are rejected for
+        every pod that names a placement, even if the placement does not exist. Nodes of node pools are evaluated only
+        by the rules of pools: if the placement excluded them, an autoscaler would create new ones forever (serving.md
+        2.8).
         """
         clusters: list[Obstacle | None] = []
         ordinary = Obstacle.NODE_ORDINARY if self._rules.reject_ordinary and self._pod.placement else None

@@ -23,7 +23,7 @@ AVAILABLE: Final = f"{RESOURCE_PREFIX}available-"
 
 @dataclass(frozen=True, slots=True)
 class FollowedPlacement:
-    """The parts of a placement that concern the pods that follow it.
+    """The parts of a placement that apply to pods with its annotation.
 
     Args:
         request: Policy of the placement. None: unknown, the engine cannot evaluate it (DV-5).

@@ -71,7 +71,7 @@ def plan_member(member: JsonObject, internal: JsonObject | None = None) -> JsonO
 
 
 def _reported_labels(internal: Mapping[str, Any]) -> dict[str, str]:
-    """Return the labels on Azure that the agent reports, without values that are not valid for a label."""
+    """Return the Azure labels that the agent reports as properties, without invalid label values."""
     properties = dict_at(internal, "status", "properties")
     values = {name: dict_at(properties, name).get("value") for name in AZURE_LABELS}
     return {
@@ -82,7 +82,7 @@ def _reported_labels(internal: Mapping[str, Any]) -> dict[str, str]:
 
 
 def plan_namespace(cluster: str, stored: JsonObject | None) -> Repair | None:
-    """Return the repair of the member's namespace, which must have the label of a fleet namespace, or None."""
+    """Return the repair of the member's namespace, or None. The namespace must have the label of a fleet namespace."""
     metadata = {"name": member_namespace(cluster), "labels": {IS_FLEET_RESOURCE: "true"}}
     desired = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": metadata}
     return _repair(NAMESPACE, desired, stored, ("NamespaceCreated", "NamespacePatched"))
@@ -107,7 +107,7 @@ def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None)
 def plan_internal_member(
     member: JsonObject, stored: JsonObject | None, state: MemberState, hub_uid: str = ""
 ) -> Repair | None:
-    """Return the repair of the InternalMemberCluster, which has the agent's orders and the hub's identity, or None.
+    """Return the repair of the InternalMemberCluster, or None. It holds the orders to the agent and the hub's uid.
 
     Args:
         member: The MemberCluster.

@@ -2,13 +2,14 @@
 
 Copied from the InternalMemberCluster: agents, resource usage, properties, namespaces and further conditions. Two fields
 are converted: ``observedGeneration`` becomes the MemberCluster's, and times become the hub's
-(`scorer.membership.heartbeats`): a condition changed when the heartbeat that reported the change arrived.
+(`scorer.membership.heartbeats`): the transition time of a condition is the arrival of the heartbeat that reported the
+change.
 
 A report that no reader of the MemberCluster could read is not copied: see `_problem_of`.
 
 An InternalMemberCluster without an agent's report contributes nothing. When it replaces one that a user deleted by
-hand, the earlier report is kept in the MemberCluster and ages. The agent does not remember the problems that it has
-reported before, so its next report removes the conditions of problems that it does not contain.
+hand, the MemberCluster keeps the earlier report, whose heartbeat ages. The agent does not remember the problems that it
+has reported. Its next report therefore removes the conditions of all problems that this report does not contain.
 
 Source: docs/specifications/rollout.md 17 and 21.1; docs/specifications/scheduling.md 19.
 """

@@ -43,7 +43,7 @@ class Silence(NamedTuple):
 
 
 def unheard(status: Mapping[str, Any]) -> str:
-    """Return the message of a MemberCluster about an agent that has missed heartbeats. Empty: it reports."""
+    """Return the message of a MemberCluster about missed heartbeats of its agent. Empty: the agent reports."""
     condition = next(
         (condition for condition in dicts_at(status, "conditions") if condition.get("type") == REPORTING), {}
     )

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from scorer.api.unstructured.json_object import format_time
 from scorer.api.values.answer import Instant, one_of
 
-if TYPE_CHECKING:  # every process that answers questions has these types, and need not load the gate
+if TYPE_CHECKING:  # processes that need only the types of answers do not load the gate
     from scorer.node_budgets.blockers import Blocker
 
 
@@ -62,7 +62,7 @@ class GateAnswer(TypedDict):
     """Whether the nodes may be disrupted, and if not, when."""
 
     allowed: bool
-    """All nodes are granted. In mode `upTo`, some are, or none were requested."""
+    """Whether all nodes are granted. In mode `upTo`: whether some are granted, or none were requested."""
     granted: list[str] | int
     """Names of the granted nodes, or their number if the question names none."""
     limit: int
@@ -80,7 +80,8 @@ class GateAnswer(TypedDict):
     nodes: list[NodeInQuestion]
     verdict: Annotated[str, one_of(*GateVerdict)]
     nextOpen: Instant | None
-    """Time when as many nodes may be disrupted, with the present nodes and without expired reservations.
+    """Time when the requested number of nodes may be disrupted, with the present nodes and without reservations that
+    have expired by then.
 
     Null if unknown or never.
     """
@@ -90,7 +91,7 @@ class GateAnswer(TypedDict):
     message: str
     """Human-readable message with the deciding budget, the nodes and the time."""
     searchedUntil: NotRequired[Instant]
-    """Where the search for an opening ended without a result."""
+    """Present if the search ended without a result: there is no opening before this instant."""
     reservation: NotRequired[ReservationGrant]
     """The reservation, if one was requested."""
 

@@ -134,7 +134,7 @@ def _changes(
     limit = np.where(shut, 0, UNLIMITED)
     for in_force, value in limits.values():
         limit[in_force & (limit > value)] = value
-    positions = np.array([*limits, -1], dtype=np.int64)  # the last never binds, which avoids the empty case
+    positions = np.array([*limits, -1], dtype=np.int64)  # -1 never binds: it avoids an empty array
     binding = np.zeros((len(positions), len(shut)), dtype=np.bool_)
     for row, (in_force, value) in zip(binding, limits.values(), strict=False):
         np.logical_and(in_force, limit == value, out=row)

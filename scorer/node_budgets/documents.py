@@ -78,7 +78,8 @@ class BudgetLint(TypedDict):
     fix: NotRequired[list[WrittenBudget]]
     """Suggested new list of all budgets of the pool. Omitted if the intention is unclear."""
     alternative: NotRequired[list[WrittenBudget]]
-    """The same for windows with two readings: `fix` allows nothing outside them, `alternative` the default."""
+    """Second suggestion, if the windows can be read in two ways. Outside the windows, `fix` allows no disruption, and
+    `alternative` allows the default."""
 
 
 class UnusableBudget(TypedDict):
@@ -120,7 +121,7 @@ class BudgetState(TypedDict):
     nextOpen: Instant | None
     """Time when one more node may be disrupted, with the present nodes. Null if unknown or never."""
     neverOpens: bool
-    """Within 400 days no node may be disrupted, even after the present disruptions have ended."""
+    """Whether no node may be disrupted within 400 days, even after the present disruptions have ended."""
     searchedUntil: NotRequired[Instant]
     """Present if the search ended without a result: there is no opening before this instant."""
 
@@ -158,7 +159,7 @@ class ReasonSpans(TypedDict):
     disrupting: int
     """Number of nodes in disruption or not ready."""
     neverOpens: bool
-    """Within 400 days no node may be disrupted, even after the present disruptions have ended."""
+    """Whether no node may be disrupted within 400 days, even after the present disruptions have ended."""
     spans: list[BudgetSpan]
     """Without gaps."""
 

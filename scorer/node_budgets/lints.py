@@ -51,8 +51,8 @@ class Lint:
         message: Human-readable explanation that follows the path.
         reasons: Affected reasons, in the order of `DisruptionReason`.
         fix: The corrected list of budgets, as documents. None: unknown, no correction is obvious.
-        alternative: The correction by the other reading, `OTHER_READING`, where *fix* is that of `FIRST_READING`. None:
-            unset, there is one reading.
+        alternative: The correction for `OTHER_READING`, if *fix* is the correction for `FIRST_READING`. None: unset,
+            there is one reading.
     """
 
     rule: str
