@@ -231,7 +231,8 @@ def not_consolidatable(node: ClusterNode, pool: NodePoolState, now: datetime) ->
         if unknown and (not delay or (node.claim is not None and node.claim.consolidatable)):
             return None
         return Refusal(
-            DisruptionBlockReason.NOT_YET, f"NodePool {pool.name} waits {pool.model.spec.disruption.consolidate_after}"
+            DisruptionBlockReason.NOT_YET,
+            f"NodePool {pool.name} waits {pool.model.spec.disruption.consolidate_after} after the last change of pods",
         )
     if now >= until:
         return None
@@ -276,7 +277,6 @@ def occupancy_cost(pods: Iterable[Pod]) -> float:
     """Return the contribution of a non-candidate node to the totals of its pool, including static and terminating pods.
 
     Finished pods and pods of DaemonSets do not count.
-
 
     Source: docs/specifications/nodepool-disruption.md 6.4.
     """

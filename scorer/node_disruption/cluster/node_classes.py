@@ -57,7 +57,7 @@ class ClassChange:
     migration: bool = False
 
     def notes(self) -> Iterable[str]:
-        """Yield what a simulation cannot show."""
+        """Yield notes on effects that a simulation cannot show."""
         title = f"{self.key[1]} {self.key[2]}"
         if self.migration:
             yield f"{title}: spec.{SUBNET} {MIGRATION}. {_nodes(self.nodes)}"

@@ -1,8 +1,8 @@
 """Dry run of a drain: where pods would be rescheduled, which are held, and which do not fit.
 
-It mirrors the drain of a disrupted node: it waits for pods with do-not-disrupt, evicts DaemonSet pods as well, and
-ignores pods that tolerate the taint. The pods of all drained nodes are placed together on the remaining nodes, without
-creating a node. Held pods are placed as well, because they need a place later.
+As in the drain of a disrupted node, pods with do-not-disrupt hold the drain, DaemonSet pods are evicted as well, and
+pods that tolerate the taint are ignored. The pods of all drained nodes are placed together on the remaining nodes,
+without creating a node. Held pods are placed as well, because they need a place later.
 
 Source: docs/specifications/nodepool-disruption.md 5.4, 9 and 13.
 """

@@ -110,7 +110,9 @@ def with_overlays(
             for key, offering in _offerings(overlay, pool, catalog.types)
         ]
         if any(weights.get((name, key)) == overlay.weight for name, key, _ in matches):
-            notes.append(f"NodeOverlay {overlay.name} is not applied: another one of its weight has the same offerings")
+            notes.append(
+                f"NodeOverlay {overlay.name} is not applied: another of the same weight matches some of its offerings"
+            )
             continue
         for name, key, price in matches:
             weights[name, key] = overlay.weight

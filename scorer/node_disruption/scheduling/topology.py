@@ -269,8 +269,8 @@ class Domains:
     ) -> Iterator[dict[str, Allowed]]:
         """Yield additional requirements under which affinity and spread allow *pod* on a new node.
 
-        Each constraint chooses on its own, as in Karpenter. A spread constraint takes the domain with the fewest pods,
-        an anti-affinity every free domain. Only ties leave a choice.
+        Each constraint chooses independently, as in Karpenter. A spread constraint takes the domain with the fewest
+        pods, an anti-affinity every free domain. Only ties leave a choice.
 
         Args:
             pod: Pod to place.

@@ -1,6 +1,6 @@
 """The simulated cluster: nodes launch, drain and terminate, and evicted pods are rescheduled.
 
-It does not know why a node is disrupted. It reports the created nodes and the removals to its caller.
+The module does not know why a node is disrupted. It reports created and removed nodes to its caller.
 
 Source: docs/specifications/nodepool-disruption.md 5.6, 7.1, 9, 10 and 15.
 """

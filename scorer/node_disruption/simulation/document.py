@@ -18,8 +18,10 @@ _DIGITS: Final = 6
 """Decimal places of prices. More would only show rounding errors of sums."""
 _CLOSE: Final = timedelta(minutes=1)
 """Maximum gap between the end of a hold and an event that the hold is considered to have delayed."""
-DRAIN: Final = "the longest terminationGracePeriodSeconds of its pods, tier by tier, bounded by terminationGracePeriod"
-"""Duration of a drain."""
+DRAIN: Final = (
+    "the sum over all tiers of the longest terminationGracePeriodSeconds of their pods, at most terminationGracePeriod"
+)
+"""Assumed duration of a drain that nothing blocks."""
 
 
 def document_of(result: SimulationResult) -> JsonObject:

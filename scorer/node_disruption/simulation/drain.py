@@ -1,7 +1,7 @@
 """The simulated drain of a node: when each pod starts terminating, and what holds the others.
 
-Pods are evicted in four tiers, each after the previous one has terminated: pods, daemons, critical pods, critical
-daemons. The drain waits for protected pods, and for PodDisruptionBudgets to allow an eviction. The
+Pods are evicted in four tiers, each after the previous one has terminated: pods, DaemonSet pods, critical pods,
+critical DaemonSet pods. The drain waits for protected pods, and for PodDisruptionBudgets to allow an eviction. The
 terminationGracePeriod bounds the drain: a pod is deleted as soon as the remaining time equals its grace period.
 
 Source: docs/specifications/nodepool-disruption.md 9.

@@ -1,7 +1,8 @@
 """Launches: the instance that a planned node becomes in a simulation.
 
-Among the remaining options of a new node, the provider takes the cheapest offering of the first capacity type with any:
-reserved, spot, on-demand. Without known prices, it becomes a copy of an existing node of the pool.
+Among the remaining options of a new node, the provider prefers reserved, then spot, then on-demand, and takes the
+cheapest offering of the first capacity type that has one. Without known prices, the new node becomes a copy of an
+existing node of the pool.
 
 Source: docs/specifications/nodepool-disruption.md 6.3 and 15.
 """

@@ -60,7 +60,7 @@ def test_prices(overlays, expected):
         pytest.param(
             [overlay("a", price="2"), overlay("b", price="3")],
             [3.0, 3.0],
-            "NodeOverlay a is not applied: another one of its weight has the same offerings",
+            "NodeOverlay a is not applied: another of the same weight matches some of its offerings",
             id="conflict-the-later-name-is-first",
         ),
         pytest.param([overlay(price="1e3")], [1.0, 0.25], "NodeOverlay a is invalid and is not applied", id="invalid"),
