@@ -138,7 +138,7 @@ class MemberAnswer:
 
     @property
     def allowed(self) -> bool:
-        """Whether it may be done now."""
+        """Whether the disruption is allowed now."""
         return self.reason is MemberReason.ALLOWED
 
     @classmethod

@@ -64,7 +64,7 @@ def silence(
     period: timedelta,
     identity: str,
 ) -> Silence:
-    """Return whether a joined member has missed heartbeats, or is silent.
+    """Return the condition Reporting of a joined member, and when to check it again.
 
     Args:
         status: Status of the MemberCluster, with the last heartbeats and the previous conditions.

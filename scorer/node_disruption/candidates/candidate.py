@@ -102,8 +102,8 @@ class Circumstances:
         catalog: Instance types and prices. None: unknown.
         now: Current time, timezone-aware.
         views: Pools as budgets count them, by name.
-        nominated: Key of a pending pod that is nominated to a node, by node name.
-        leaving: Names of nodes whose disruption has started, although their objects do not show it yet.
+        nominated: Key of a pod, pending or on a draining node, that the node will receive, by node name.
+        leaving: Names of expired nodes that are being deleted, although their objects do not show it yet.
     """
 
     cluster: ClusterSnapshot
@@ -178,7 +178,7 @@ def _all_blockers(node: PoolNode, pods: Iterable[Pod], circumstances: Circumstan
 def _nomination(name: str, nominated: Mapping[str, str]) -> list[Blocker]:
     if (pod := nominated.get(name)) is None:
         return []
-    return [Blocker(DisruptionBlockReason.NOMINATED, f"pod {pod} is pending and nominated for the node")]
+    return [Blocker(DisruptionBlockReason.NOMINATED, f"pod {pod} is nominated for the node")]
 
 
 def _pool_blockers(pool: str, circumstances: Circumstances) -> list[Blocker]:

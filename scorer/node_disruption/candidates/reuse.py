@@ -1,7 +1,7 @@
 """Reuse of candidates from the previous pass.
 
-A candidate is reused only if all objects that it was built from are identical, and if nothing besides the node itself
-blocked it then or blocks it now.
+A candidate is reused only if all objects that it was built from are identical, and none of its blockers ends at a known
+time. Neither then nor now may the node be nominated, reserved, or expired and being deleted.
 """
 
 from collections.abc import Iterator, Mapping

@@ -154,7 +154,7 @@ def survey(
         now: Current time, timezone-aware.
         settings: Options of the operator.
         views: Pools by name, with reservations.
-        leaving_nodes: Names of nodes whose disruption has started, although their objects do not show it yet.
+        leaving_nodes: Names of expired nodes that are being deleted, although their objects do not show it yet.
         unseen_pools: Pools that the previous single-node consolidation did not reach.
         previous: An earlier survey, whose still valid parts are reused. None: unset.
     """

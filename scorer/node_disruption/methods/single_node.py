@@ -23,7 +23,7 @@ _REASON = DisruptionReason.UNDERUTILIZED
 
 
 def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
-    """Return the removal of the first node whose pods fit elsewhere at a lower price, and what holds the others."""
+    """Return the removal of the first node whose pods fit elsewhere at a lower price, and what holds earlier ones."""
     holds, tries = list[Held](), survey.settings.single_node_simulations
     order = interleave_pools(survey.underutilized(), survey.unseen)
     unseen_pools = {candidate.node.pool for candidate in order}
