@@ -296,7 +296,7 @@ def _lint_gaps(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[Li
     )
     if unlimited:
         affected = [budget for budget in live if budget.reasons & unlimited]
-        reasons_text, scope = ("", "") if len(affected) == len(live) else (_for(unlimited), " about that")
+        reasons_text, scope = ("", "") if len(affected) == len(live) else (_for(unlimited), " that applies")
         message = f"outside the windows, disruption{reasons_text} is unlimited: every budget{scope} has a schedule"
         fix, alternative = _limits_outside(budgets, affected, unlimited)
         yield Lint("K-31", (), message, _sort_reasons(unlimited), fix, alternative)

@@ -31,7 +31,8 @@ def apply_patch(document: JsonObject, patch: Iterable[Mapping[str, Any]]) -> Jso
     Supports ``add``, ``remove`` and ``replace``. Either all operations are applied or none.
 
     Raises:
-        PatchError: An operation is unknown or has no value, its path does not exist, or the result is not an object.
+        PatchError: An operation is unknown or has no value, its path is malformed or does not exist, or the result is
+            not an object.
     """
     result: Any = document
     position = -1

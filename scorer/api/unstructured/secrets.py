@@ -18,7 +18,7 @@ _SHOWN: Final = frozenset({"apiVersion", "kind", "type", "immutable"})
 _SHOWN_METADATA: Final = frozenset(
     {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"}
 )
-"""Members of ``metadata`` that no patch of an override can fill with a value of a user."""
+"""Members of ``metadata`` that an override's patch cannot fill with a user's value."""
 
 
 def is_shown(path: Sequence[str | int]) -> bool:

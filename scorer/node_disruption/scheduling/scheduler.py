@@ -276,4 +276,4 @@ class _Reasons(Mapping[str, str]):
         reasons = self._fitting.reasons(pod, self._view(pod))
         reason = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
         message = f"0/{self._fitting.size} nodes are available: {reason or 'no nodes'}"
-        return f"{message}. No new node of {', '.join(self._pools)} fits it" if self._pools else message
+        return f"{message}. No new node of NodePool {', '.join(self._pools)} fits the pod" if self._pools else message

@@ -122,7 +122,8 @@ class TestNewNodes:
 
     def test_what_no_type_can_be_is_left(self):
         found = placed([make_pool()], [make_pod("p", needs={"cpu": "9"})])
-        assert dict(found.left) == {"shop/p": "0/0 nodes are available: no nodes. No new node of general fits it"}
+        reason = "0/0 nodes are available: no nodes. No new node of NodePool general fits the pod"
+        assert dict(found.left) == {"shop/p": reason}
         assert found.new_nodes == ()
 
     def test_pods_narrow_down_what_it_can_be(self):
