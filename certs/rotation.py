@@ -121,7 +121,7 @@ class Lineage:
         return replace(self, earlier=earlier, cross=cross)
 
     def trusting(self, also: Iterable[x509.Certificate], now: datetime) -> Self:
-        """Return a lineage that also trusts other authorities, or this object if there are none to add.
+        """Return a lineage that also trusts other authorities, or this object if nothing is added.
 
         Args:
             also: The other authorities. Expired, future and distrusted ones are skipped.

@@ -131,8 +131,8 @@ EXEMPT_SINCE = OURS + "exempt-since"
 ORPHANED_CONTENT = OURS + "orphaned-content"
 """On a MemberCluster: placements that were released unconfirmed and left content on it, and since when, as JSON."""
 CONTENT_REMOVED_IN = OURS + "content-removed-in"
-"""On a resource snapshot: the index of the latest snapshot, itself included, from which a confirmed removal left out
-objects."""
+"""On a resource snapshot: the index of the latest snapshot, itself included, that lacks objects because of a confirmed
+removal."""
 CONTENT_REMOVED_AT = OURS + "content-removed-at"
 """On a binding: when its cluster last lost content because of a confirmed removal."""
 CLUSTERS_HELD = OURS + "clusters-held"

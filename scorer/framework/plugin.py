@@ -32,5 +32,5 @@ class ScorePlugin(Protocol):
     """Gives points."""
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
-        """Return the points of each cluster in *rows*, in the same shape. None: 0 points each."""
+        """Return the points of each cluster in *rows*, in the same shape. None means 0 points each."""
         ...

@@ -1,8 +1,8 @@
 """The nodes of a pool as budgets count them.
 
-A node belongs to a pool by its label, and counts once it has a NodeClaim and is initialized. The reference also counts
-the nodes of accepted commands, which it keeps in memory. A command first taints its nodes, so this module reads the
-taint instead (nodepool-disruption.md 4.1, "held in memory").
+A node belongs to a pool by its label. It counts if it is initialized or rebooting, and has a NodeClaim whose instance
+is not being terminated. The reference also counts the nodes of accepted commands, which it keeps in memory. A command
+first taints its nodes, so this module reads the taint instead (nodepool-disruption.md 4.1, "held in memory").
 
 Source: docs/specifications/nodepool-disruption.md 4.1; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go`` and
 ``pkg/controllers/state/statenode.go``.
@@ -44,7 +44,8 @@ class PoolNode:
         name: Name of the Node.
         pool: The NodePool in its label.
         claim: Name of its NodeClaim, or empty.
-        deleting: Marked for deletion: claim or node is being deleted, or a disruption command has tainted the node.
+        deleting: Marked for deletion: claim or node is being deleted, the claim has the condition DisruptionReason, or
+            a disruption command has tainted the node.
         ready: Whether the condition ``Ready`` is exactly True.
         rebooting: Whether a reboot is in progress.
         initialized: Whether it has the initialized label.

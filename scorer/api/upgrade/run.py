@@ -430,7 +430,7 @@ class UpgradeRunStatus(ApiModel):
     failure_count: Int32 = 0
     """Number of members that failed."""
     next_wakeup: Time | None = None
-    """Time at which the run next changes without an event, such as when a window opens. Absent if there is none."""
+    """Time at which the run next changes without an event, such as when a window opens. Absent: unknown or never."""
     stages: tuple[StageStatus, ...] = ()
     """Progress of the stages, in order."""
     plan: UpgradePlan | None = None

@@ -103,7 +103,7 @@ def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | 
     if old_count != new_count:
         return ValidationFailure(
             ValidationFailureReason.SCHEDULING,
-            f"it would need {format_count(new_count, 'new node')} now, not {old_count}",
+            f"the pods would need {format_count(new_count, 'new node')} now, not {old_count}",
         )
     for replacement, possible in zip(command.replacements, relocation.new_nodes, strict=True):
         missing_types = {instance_type.name for instance_type in replacement.types} - {
