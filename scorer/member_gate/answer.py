@@ -96,7 +96,7 @@ class MemberDetail(TypedDict):
     busyWith: NotRequired[str]
     """Another run that is upgrading the cluster."""
     snapshot: NotRequired[str]
-    """The latest resources of the placement."""
+    """Name of the latest resource snapshot of the placement. Empty: none exists yet."""
     wanted: NotRequired[Count]
     """Desired number of clusters of the placement."""
     ready: NotRequired[Count]
