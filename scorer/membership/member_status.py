@@ -83,7 +83,7 @@ def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_A
         return True, "all agents have joined"
     if states == {FALSE}:
         return False, "all agents have left"
-    return None, "some agents have joined, some have not"
+    return None, "not all agents report that they have joined"
 
 
 def member_status(

@@ -146,7 +146,7 @@ def test_events_tell_of_changes_only():
     assert [event.reason for event in hub.events] == ["MemberClusterJoined"]
     hub.take(internal(agent(joined="Unknown")))
     assert hub.events == (
-        MemberEvent("MemberClusterJoinStateUnknown", "some agents have joined, some have not", warning=True),
+        MemberEvent("MemberClusterJoinStateUnknown", "not all agents report that they have joined", warning=True),
     )
 
 
