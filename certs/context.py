@@ -182,7 +182,7 @@ class CertificateSubject:
 
     @classmethod
     def of_client(cls, connection: ssl.SSLObject, now: datetime) -> Self | None:
-        """Return the subject of the client's verified certificate, None without a certificate of a user.
+        """Return the subject of the client's verified certificate, or None if it does not identify a user.
 
         Args:
             connection: To a listener of a `ServerContext`, after the handshake.
@@ -195,7 +195,7 @@ class CertificateSubject:
 
     @classmethod
     def of_proxy(cls, connection: ssl.SSLObject, now: datetime) -> Self | None:
-        """Return the subject of a front proxy's verified certificate, None without one. See `of_client`."""
+        """Return the subject of a front proxy's verified certificate, or None if it is not one. See `of_client`."""
         return cls._of(connection, now, of_proxy=True)
 
     @classmethod

@@ -40,7 +40,7 @@ class LeafSource(Protocol):
         ...
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
-        """Return the leaf to replace *leaf*, None while there is no new one. Raises `CertificateError`."""
+        """Return the successor of *leaf*, or None if there is no new leaf yet. Raises `CertificateError`."""
         ...
 
     def common_key(self, leaf: Leaf) -> bytes:
@@ -101,7 +101,7 @@ class OwnLeaves:
         """Return a new leaf if *leaf* is due for renewal, else None. Raises `CertificateError`."""
         return self.first(now) if is_due(leaf, self.authority, now) else None
 
-    def common_key(self, leaf: Leaf) -> bytes:  # noqa: ARG002 - its key is its own
+    def common_key(self, leaf: Leaf) -> bytes:  # noqa: ARG002 - each leaf has another key
         """Return the authority's key."""
         return self.authority.key_pem
 

@@ -56,7 +56,7 @@ def _archive(output: Path, name: str, commit: str, platform: str) -> None:
     full_name(name)  # fails now, not after a build of several minutes
     mine = f"linux/{architecture()}"
     if platform not in ("", mine):
-        raise MachineError(f"PLATFORM={platform}: must be {mine}, that of this machine, when ENGINE=none")
+        raise MachineError(f"PLATFORM={platform}: must be {mine}, the platform of this machine, when ENGINE=none")
     sys.stderr.write(f"BASE  {PYTHON} of this machine, {mine}\n")
     built = build(PROJECT, BASE=RUNTIME, COMMIT=commit)
     image = Contents(

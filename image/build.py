@@ -222,7 +222,7 @@ def build(folder: Path, target: str = "", *, replaced: Mapping[str, str] | None 
     Args:
         folder: Folder with the Dockerfile and the files that it copies.
         target: Name of a stage. Empty: the last one.
-        replaced: Texts that replace those of files, by path.
+        replaced: Texts to use instead of the contents of files, by path.
         arguments: Build arguments.
 
     Raises:

@@ -129,7 +129,7 @@ class Context:
 
     Args:
         folder: Folder with that file.
-        replaced: Texts that replace those of files, by path.
+        replaced: Texts to use instead of the contents of files, by path.
     """
 
     def __init__(self, folder: Path, replaced: Mapping[str, str]) -> None:

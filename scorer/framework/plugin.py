@@ -16,7 +16,7 @@ class FilterPlugin(Protocol):
         ...
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Return the clusters that pass, None for all of them."""
+        """Return the clusters that pass. None means that all of them pass."""
         ...
 
     def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:

@@ -204,7 +204,7 @@ class _Case:
                 return f"{message}{disruptions}. This remains so until the budgets or the nodes of the pool change"
 
     def _budgets_text(self, positions: Sequence[int]) -> str:
-        """Return a description of budgets, or of the pool without any."""
+        """Return a description of the budgets, or of the pool if *positions* is empty."""
         budgets = ", ".join(
             describe_budget(position, self.pool.budgets[position]) for position in positions[:MOST_NAMED]
         )

@@ -62,8 +62,8 @@ def apply_schema_defaults(
     Args:
         kind: The kind of *document*.
         document: An object of any shape. Values of the wrong type are left unchanged.
-        staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14). None: unset,
-            that of the model.
+        staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14). None: unset, the default of
+            the model applies.
     """
     defaults = _defaults(kind, staged_run_default_state)
     filled: JsonObject = document if defaults is None else _fill_defaults(document, defaults)

@@ -43,8 +43,8 @@ def shape_of(kind: Kind, *, staged_run_default_state: str | None = None) -> Json
 
     Args:
         kind: The kind.
-        staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14). None: unset,
-            that of the model.
+        staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14). None: unset, the default of
+            the model applies.
 
     Raises:
         KeyError: *kind* is not one of `OUR_KINDS`.

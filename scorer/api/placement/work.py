@@ -94,7 +94,7 @@ class ManifestCondition(ApiModel):
     drift_details: DriftDetails | None = None
     """Changes to the object on the member. Absent: none."""
     diff_details: DiffDetails | None = None
-    """Differences of the object from the hub's. Absent without any."""
+    """Differences of the object from the hub's. Absent: none."""
     back_reported_status: BackReportedStatus | None = None
     """The status of the object. Absent if it is not reported back."""
 

@@ -72,7 +72,7 @@ class LabelSelector(ApiModel):
 
 
 def holds_for(requirement: LabelSelectorRequirement, value: str | None) -> bool:
-    """Return whether a valid expression holds for the *value* of its label, None for a missing label."""
+    """Return whether a valid expression holds. *value* is that of its label, None if the label is missing."""
     match requirement.operator:
         case "In":
             return value is not None and value in requirement.values

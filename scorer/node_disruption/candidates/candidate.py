@@ -45,8 +45,8 @@ class Candidate:
         instance_type: Instance type. None: not in the catalog.
         price: Price per hour. None: unknown.
         cost: Reschedule cost.
-        blockers: Blockers of its disruption, in the order of the checks. If empty, it is a candidate for every class of
-            disruption.
+        blockers: Blockers of its disruption, in the order of the checks. If empty, the node is a candidate for every
+            class of disruption.
     """
 
     node: ClusterNode

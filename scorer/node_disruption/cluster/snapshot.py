@@ -218,7 +218,7 @@ class ClusterSnapshot:
         nodes: Nodes by name, sorted.
         launching: Nodes of NodeClaims whose instances have not joined yet, by claim name.
         pods: Pods by node name, sorted by namespace and name. Nodes without pods are omitted.
-        pending: Pods without a node.
+        pending: Pods without a node, except for finished ones and those with scheduling gates.
         guards: PodDisruptionBudgets by namespace.
         daemons: One pod per DaemonSet, as it would run on a new node.
         namespaces: Labels of the known namespaces.

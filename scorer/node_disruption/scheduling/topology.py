@@ -451,7 +451,7 @@ def _fewest(spread: Spread, tally: DomainCounts, expected: Iterable[str]) -> int
 
 
 def _allowed_domains(requirements: Mapping[str, Allowed], key: str, domains: Iterable[str]) -> list[str]:
-    """Return those of *domains* that *requirements* allow, by name."""
+    """Return the *domains* that *requirements* allow, sorted by name."""
     requirement = requirements.get(key)
     return sorted({domain for domain in domains if requirement is None or requirement.allows(domain)})
 
