@@ -29,7 +29,7 @@ class FilterPlugin(Protocol):
 
 
 class ScorePlugin(Protocol):
-    """Gives points."""
+    """Assigns points to clusters."""
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
         """Return the points of each cluster in *rows*, in the same shape. None means 0 points each."""

@@ -107,7 +107,7 @@ class ClusterSelectorTerm(ApiModel):
     metric_sorter: PropertySorter | None = Field(
         default=None,
     )
-    """Deprecated, the former name of ``propertySorter``. Absent: ``propertySorter`` counts."""
+    """Deprecated, the former name of ``propertySorter``. Absent: ``propertySorter`` applies."""
 
 
 class ClusterSelector(ApiModel):

@@ -174,7 +174,7 @@ class UpdateRunStatus(ApiModel):
 
 
 class ClusterStagedUpdateRun(ApiObject):
-    """Takes a ClusterResourcePlacement through the stages of a strategy."""
+    """Rolls out a ClusterResourcePlacement in the stages of a strategy."""
 
     spec: UpdateRunSpec
     """Placement and strategy of the run. Only the state can be changed."""
@@ -183,7 +183,7 @@ class ClusterStagedUpdateRun(ApiObject):
 
 
 class StagedUpdateRun(ClusterStagedUpdateRun):
-    """Takes a ResourcePlacement through the stages of a strategy."""
+    """Rolls out a ResourcePlacement in the stages of a strategy."""
 
 
 class ApprovalRequestSpec(ApiModel):
