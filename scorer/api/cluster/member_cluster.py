@@ -55,7 +55,7 @@ CORDON: Final = Taint(key="cordon-key", value="cordon-value", effect="NoSchedule
 
 
 def is_cordon(taint: Mapping[str, Any]) -> bool:
-    """Return whether a taint in wire form cordons its member, whatever its value is."""
+    """Return whether a taint in wire form cordons its member, regardless of its value."""
     return taint.get("key") == CORDON.key and taint.get("effect") == CORDON.effect
 
 
