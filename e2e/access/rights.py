@@ -330,7 +330,9 @@ ROWS: Final = (
 ELSEWHERE: Final = (
     ("a user who may write placements", False, "place objects that they may not `get` (where rights are enforced)",
      "e2e/admission/test_authorization.py::test_enforced_they_are_a_refusal"),
-    ("a user who may write placements", False, "bypass that with overrides, envelopes, snapshots, bindings or Works",
+    ("a user who may write placements", False,
+     "place objects that they may not `get` by way of overrides, envelopes, snapshots, bindings or Works (where rights "
+     "are enforced)",
      "e2e/admission/test_authorization.py::test_enforced_nobody_places_what_they_have_no_right_to_by_another_way"),
     ("a user who may write overrides", False,
      "change or omit objects that they may not `update` or `delete` (where rights are enforced)",

@@ -203,7 +203,11 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
     "Node, NodeClaim": (
         Told("DisruptionBlocked", EITHER, "a candidate is kept (Normal), or cannot be disrupted (Warning)"),
         Told("Unconsolidatable", NORMAL, "the node cannot be consolidated"),
-        Told("ConsolidationCandidate", NORMAL, "the node is a candidate for consolidation"),
+        Told(
+            "ConsolidationCandidate",
+            NORMAL,
+            "the node would be disrupted (`Advise`), or will be consolidated or deleted as empty (`Act`)",
+        ),
         Told("ConsolidationApproved", NORMAL, "a command has started"),
         Told("ConsolidationRejected", NORMAL, "a command is no longer valid"),
         Told("DisruptionLaunching", NORMAL, "a replacement was requested"),
