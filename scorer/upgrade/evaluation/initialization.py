@@ -235,8 +235,9 @@ def _skip_removed(ev: Evaluation) -> None:
     for group, index, entry in ev.record.entries():
         if entry.state in FINISHED or entry.name in ev.facts.members:
             continue
-        if entry.state is UpgradeState.RUNNING:
+        if entry.state is UpgradeState.RUNNING:  # cancelling is best-effort, and the member may join again
             ev.actions.append(CancelUpgrade(entry.operation_id, entry.name, entry.upgrader))
+            group.update_member(index, operation_open=ev.facts.may_be_in_flight(entry.operation_id))
         skip_member(ev, group, index, "MemberRemoved", "has left the fleet")
 
 

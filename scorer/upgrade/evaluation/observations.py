@@ -41,8 +41,7 @@ def process_observations(ev: Evaluation) -> None:
 def release_abandoned(ev: Evaluation) -> None:
     """Release the members whose abandoned operations have ended. Also called for finished runs."""
     for group, index, entry in list(ev.record.abandoned_operations()):
-        observation = ev.facts.observations.get(entry.operation_id)
-        if observation is not None and not observation.in_flight:
+        if not ev.facts.may_be_in_flight(entry.operation_id):
             group.update_member(index, operation_open=False)
 
 

@@ -55,7 +55,7 @@ def _give_up(ev: Evaluation, group: GroupWork, index: int) -> None:
         fail_member(
             ev, group, index, "UpgradeTimeout", f"its upgrade timed out after {format_count(seconds, 'second')}"
         )
-    group.update_member(index, operation_open=observation is None or observation.in_flight)
+    group.update_member(index, operation_open=ev.facts.may_be_in_flight(entry.operation_id))
     if ev.spec.timeouts.cancel_on_timeout:
         ev.actions.append(CancelUpgrade(entry.operation_id, entry.name, entry.upgrader))
 

@@ -68,3 +68,8 @@ class UpgradeRunFacts:
     issues: Mapping[str, Sequence[Issue]] = field(default_factory=dict)
     durations: Mapping[str, Estimate] = field(default_factory=dict)
     guarded: Mapping[str, Sequence[GuardedPlacement]] = field(default_factory=dict)
+
+    def may_be_in_flight(self, operation: str) -> bool:
+        """Return whether an operation of this run may still change its cluster: its back end has not reported the end."""
+        observation = self.observations.get(operation)
+        return observation is None or observation.in_flight

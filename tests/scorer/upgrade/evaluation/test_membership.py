@@ -3,6 +3,7 @@
 import pytest
 
 from scorer.upgrade.simulation.hub import Start
+from scorer.upgrade.state.operations import occupied_members
 from scorer.upgrade.state.step import CancelUpgrade
 from tests.scorer.upgrade.scenarios import (
     BEGIN,
@@ -27,6 +28,16 @@ def test_a_member_that_leaves_while_it_is_upgraded_is_called_off_and_frees_its_s
     assert CancelUpgrade("uid/a/1", "a", "simulated") in moment.step.actions
     assert (entry(moment.run, "a").reason, entry(moment.run, "b").state) == ("MemberRemoved", "Running")
     assert moment.run.status.failure_count == 0
+
+
+def test_a_member_that_joins_again_waits_for_the_end_of_the_upgrade_that_it_left_in():
+    hub, _ = started(member("a", duration="1h"), member("b"))
+    left = hub.members.pop("a")
+    run = hub.evaluate(at("10m")).run
+    assert entry(run, "a").operation_open
+    hub.members["a"] = left
+    assert dict(occupied_members(hub.evaluate(at("20m")).run))["a"].startswith("run run has abandoned upgrade uid/a/1")
+    assert not entry(hub.evaluate(at("2h")).run, "a").operation_open
 
 
 def test_members_of_later_stages_that_leave_are_skipped_at_once():
