@@ -223,6 +223,7 @@ class PriceFile(Generic[T]):
         try:
             stat = self._path.stat()
         except OSError as error:
+            self._mark = ()
             raise PriceFileError(self._path, [(error.strerror or str(error)).lower()]) from error
         mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark == self._mark:

@@ -92,6 +92,18 @@ async def test_a_file_is_read_again_when_it_changes_and_kept_while_it_is_wrong(t
     assert file.problem == ""
 
 
+async def test_a_file_that_comes_back_unchanged_is_no_problem_any_more(tmp_path):
+    path = write(tmp_path, "prices.yaml", "prices: {a: 1}")
+    file = PriceFile(path, read_price_list)
+    await file.open()
+    path.rename(tmp_path / "away")
+    assert (await file.current()).prices == {"a": 1}
+    assert "no such file" in file.problem
+    (tmp_path / "away").rename(path)
+    assert (await file.current()).prices == {"a": 1}
+    assert file.problem == ""
+
+
 async def test_a_file_that_becomes_readable_is_read(tmp_path):
     """Without a change of its time or size."""
     path = tmp_path / "prices.yaml"

@@ -119,6 +119,7 @@ class Membership:
         self._due = float("-inf")
         self._period = 0
         self._failures = 0
+        self._failed_releases = 0
         self._refusals = 0
         self._is_listed = False
         self.problem = "the hub has not responded yet"
@@ -311,6 +312,7 @@ class Membership:
                 await report(
                     self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now(), is_joined=False
                 )
+        self._failed_releases = 0
         self._log_state("left the fleet", "info")
 
     async def _release(self, hub: str) -> None:
@@ -318,7 +320,8 @@ class Membership:
         try:
             await self._registration.release(hub)
         except StoreError as error:
-            if self._failures < PATIENCE:
+            self._failed_releases += 1
+            if self._failed_releases <= PATIENCE:
                 raise
             _log.warning(
                 "cluster record not cleared",

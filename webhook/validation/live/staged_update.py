@@ -120,14 +120,13 @@ def warn_about_use(document: JsonObject | None, old: JsonObject | None, context:
         and text_at(run, "spec", "stagedRolloutStrategyName") == name
         and is_unfinished(run)
     ]
-    if not runs:
-        return
     started = sum(bool(dict_at(run, "status", "stagedUpdateStrategySnapshot")) for run in runs)
+    others = len(runs) - started
     if started:
         message = f"{format_count(started, 'unfinished run')} started with it and keep the stages from their start"
         yield FieldWarning(STAGES, message, "X-36")
-    elif document is None:
-        message = f"without the strategy, {format_count(len(runs), 'run')} will fail to initialize"
+    if others and document is None:
+        message = f"without the strategy, {format_count(others, 'run')} will fail to initialize"
         yield FieldWarning(STAGES, message, "X-36")
 
 

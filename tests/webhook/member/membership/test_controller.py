@@ -385,6 +385,20 @@ async def test_a_cluster_that_is_gone_does_not_keep_its_member_from_leaving(worl
         assert await world.joined() == "False"
 
 
+async def test_failed_heartbeats_do_not_count_as_attempts_to_release_the_cluster(world):
+    await world.say("Join")
+    async with world.running():
+        world.down = True
+        for seconds in (60, 0.5, 1, 2, 5):
+            await world.pass_time(seconds)
+        world.down, world.cluster_down = False, True
+        await world.say("Leave")
+        assert await world.joined() == "True"
+        world.cluster_down = False
+        await world.pass_time(10)
+        assert (await world.joined(), await world.recorded()) == ("False", None)
+
+
 @pytest.mark.parametrize(
     ("going", "until", "word"),
     [

@@ -381,6 +381,15 @@ def test_x36_a_strategy_in_use(deletes, run, message):
     assert [text.partition(" the stages")[0] for text in found] == ([message] if message else [])
 
 
+def test_x36_a_deletion_warns_of_started_runs_and_of_the_others():
+    runs = [make_run("a", status=STARTED), make_run("b"), make_run("c")]
+    found = [text for _, text in of("X-36", findings(None, make_strategy(PROD), runs))]
+    assert [text.partition(" the stages")[0] for text in found] == [
+        "1 unfinished run started with it and keep",
+        "without the strategy, 2 runs will fail to initialize",
+    ]
+
+
 EXTERNAL = make_placement(strategy={"type": "External"})
 WAVES = make_strategy(EVERYONE)
 
