@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.values.field_path import FieldPath
-from scorer.api.values.quoting import quote
+from scorer.api.values.quoting import format_count, quote
 
 TABLE: Final = "instanceTypes"
 ON_DEMAND: Final = "on-demand"
@@ -56,7 +56,7 @@ class InvalidPricesError(ValueError):
 def first_mistakes(messages: Sequence[str]) -> list[str]:
     """Return the first messages, plus one with the number of the others."""
     more = len(messages) - MOST_MISTAKES
-    return [*messages[:MOST_MISTAKES], *([f"and {more} more errors"] if more > 0 else ())]
+    return [*messages[:MOST_MISTAKES], *([f"and {format_count(more, 'more error')}"] if more > 0 else ())]
 
 
 @dataclass(frozen=True, slots=True)

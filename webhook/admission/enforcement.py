@@ -21,7 +21,7 @@ Source: docs/specifications/nodepool-disruption.md 4, 10 and 13.
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -373,13 +373,13 @@ def _explain(disruption: _Disruption, pool: PoolView, allowed: Allowance, now: d
 def _in_flight(pool: PoolView) -> str:
     words = [f"{node.name} ({word})" for node in pool.nodes.values() if (word := _state(node, pool))]
     words.sort()
-    more = len(words) - MOST_NODES
+    if (more := len(words) - MOST_NODES) > 0:
+        words[MOST_NODES:] = [f"and {more} more"]
     if pool.held_count:
         numbered = [disruption for disruption in pool.counting() if isinstance(disruption.granted, int)]
         by = "; ".join(map(describe_reservation, numbered[:MOST_NODES]))
         words.append(f"{pool.held_count} reserved without a name{f' ({by})' if by else ''}")
-    names: Iterable[str] = words if more <= 0 else [*words[:MOST_NODES], f"and {more} more"]
-    return ", ".join(names)
+    return ", ".join(words)
 
 
 def _state(node: PoolNode, pool: PoolView) -> str:

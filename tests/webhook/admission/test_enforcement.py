@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -196,6 +196,17 @@ async def test_beyond_the_budget_the_refusal_names_the_budget_and_what_uses_it(h
         "nodes to be disrupted concurrently, and 1 counts against that: n1 (reserved). Retry once some of them have "
         "finished or are ready"
     )
+
+
+async def test_a_refusal_counts_nodes_that_are_reserved_by_number_beside_those_that_it_leaves_out(harbour):
+    names = [f"n{number}" for number in range(1, 9)]
+    async with harbour(pool({"nodes": "7"}), *members(*names)) as replica:
+        held = (make_reservation(tuple(names[:6]), "upgrader"), replace(make_reservation(1, "drainer"), id="other"))
+        await replica.reservations.change(DISRUPTION, "a", lambda _: held)
+        refused = await replica.delete(kinds.NODE, "n8")
+    assert "n5 (reserved by tool until 2026-06-10T" in refused.message
+    assert "n6" not in refused.message
+    assert ", and 1 more, 1 reserved without a name (" in refused.message
 
 
 async def test_a_window_is_refused_with_the_instant_at_which_it_opens(harbour):
