@@ -70,6 +70,6 @@ class UpgradeRunFacts:
     guarded: Mapping[str, Sequence[GuardedPlacement]] = field(default_factory=dict)
 
     def may_be_in_flight(self, operation: str) -> bool:
-        """Return whether an operation of this run may still change its cluster: its back end has not reported the end."""
+        """Return whether an operation of this run may still change its cluster, because no report states its end."""
         observation = self.observations.get(operation)
         return observation is None or observation.in_flight

@@ -101,7 +101,8 @@ async def test_a_stale_precondition_is_refused_and_says_what_has_changed(acting,
             HubRefusalError(403, 'memberclusters "east" is forbidden: User "ann" cannot patch'),
             "forbidden",
             403,
-            'the API server of the hub refuses the request: memberclusters "east" is forbidden: User "ann" cannot patch',
+            'the API server of the hub refuses the request: memberclusters "east" is forbidden: '
+            'User "ann" cannot patch',
             id="forbidden",
         ),
         pytest.param(
