@@ -162,7 +162,6 @@ def needs_works(binding: JsonObject, works: Collection[JsonObject]) -> bool:
 
     A Bound binding waits until the rollout has reported, for its current spec, that it may start or must wait: before
     that, the generator would act on a spec that the rollout has not approved.
-
     For an Unscheduled binding, the generator maintains the existing Works but creates no new ones, unlike the
     reference: the binding may be left from an earlier membership of its cluster, and a new Work would take over the
     objects that remained there, and remove them with the binding.

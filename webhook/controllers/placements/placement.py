@@ -235,8 +235,7 @@ class PlacementController:
     async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
         """Delete the unused resource snapshots that lack the label of the placement. Restore the label of the others.
 
-        The cache then has no snapshot without the label until the caller next awaits. A latest snapshot without the
-        label would be created again.
+        The cache has no such snapshots until the caller next awaits: a latest one would be created again.
         """
         cache, kind = self._hub.cache, family.resource_snapshot
         while keys := sorted(self._strays.get(ref, ())):
@@ -366,10 +365,7 @@ class PlacementController:
     async def _copy_status(
         self, ref: PlacementRef, placement: JsonObject, status: JsonObject
     ) -> tuple[JsonObject, Result]:
-        """Write the status copy for users who may read only the selected namespace.
-
-        Return the status, which reports whether the copy was written, and when to retry.
-        """
+        """Write the status copy for users who may read only the selected namespace. Return the status and the retry."""
         if ref.namespace or not reported_namespace({**placement, "status": status}):
             return status, DONE
         now = self._now()
@@ -453,10 +449,7 @@ class PlacementController:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement that was created or deleted, or whose desired state has changed.
-
-    Its desired state is its spec, its deletion mark, and its annotations about removals and acknowledged warnings.
-    """
+    """Yield a placement that was created or deleted, or whose spec, deletion mark or relevant annotations changed."""
     if change.touches(desired) or change.alters(seen_of_confirmation) or change.alters(acknowledgement):
         yield family.ref(change.document)
 

@@ -2,11 +2,9 @@
 
 The HTTP checks are in the order of the table in serving.md 1.8 part A. `webhook.admission.review` judges the review
 itself. `webhook.admission.enforcement` has a path of its own and queries the API server.
-
 A review that `webhook.endpoints.admission.authentication` cannot attribute to the API server may be forged. It is
-judged by the rules alone, without queries or reservations on its behalf.
-
-Errors are Kubernetes ``Status`` objects, because the API server passes nothing else on to the user.
+judged by the rules alone, without queries or reservations on its behalf. Errors are Kubernetes ``Status`` objects,
+because the API server passes nothing else on to the user.
 
 This is the hot path of the server, hence prepared headers, no middleware, and plain functions.
 
