@@ -189,9 +189,9 @@ class ManagedAuthority:
             return f"there is no certificate authority yet: {self._trouble}"
         if self._registered is None:
             return f"the webhook configurations have not been read yet: {self._trouble}"
-        for kind, configurations in self._registered.items():
-            if configurations.bundles and not self._is_accepted_by(self._lineage, configurations.trusted()):
-                return f"the caBundle of {kind} {self._bundles.name} does not verify the served certificate"
+        for kind, registered in self._registered.items():
+            if registered.bundles and not self._is_accepted_by(self._lineage, registered.trusted()):
+                return f"the caBundle of {kind} {registered.name} does not verify the served certificate"
         return ""
 
     def bundles_in_sync(self) -> dict[str, bool]:
@@ -347,7 +347,7 @@ class ManagedAuthority:
             if not configuration.is_in_sync(pem):
                 self._announced = None
                 await self._bundles.write(kind, configuration, pem)
-                _log.info("caBundle written", extra={"configuration": f"{kind} {self._bundles.name}"})
+                _log.info("caBundle written", extra={"configuration": f"{kind} {configuration.name}"})
                 configurations[kind] = replace(configuration, bundles=dict.fromkeys(configuration.bundles, pem))
         if self._announced is None:
             self._announced = self._now()

@@ -54,6 +54,11 @@ class Registered:
     document: JsonObject
     bundles: Mapping[str, bytes]
 
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return text_at(self.document, "metadata", "name")
+
     def is_in_sync(self, pem: bytes) -> bool:
         """Return whether every entry trusts exactly this bundle."""
         return all(bundle == pem for bundle in self.bundles.values())

@@ -466,10 +466,13 @@ async def test_it_keeps_following_the_hub(hub, start):
 SERVICE = path_of(API_SERVICE_KIND, name=API_SERVICE)
 
 
-async def test_the_api_service_trusts_what_the_hooks_trust(hub, clock):
+async def test_the_api_service_trusts_what_the_hooks_trust(hub, clock, caplog):
     hub.put(SERVICE, {"metadata": {"name": API_SERVICE}, "spec": {"versionPriority": 15}})
     replica = Replica(hub, clock, API_SERVICE)
-    await replica.settle()
+    with caplog.at_level("INFO"):
+        await replica.settle()
+    written_to = [record.configuration for record in caplog.records if record.message == "caBundle written"]
+    assert sorted(written_to)[0] == f"APIService {API_SERVICE}"
     spec = hub.documents[SERVICE]["spec"]
     assert {certificates_in(b64decode(spec["caBundle"])), *bundles(hub)} == {bundles(hub)[0]}
     assert spec["versionPriority"] == 15
