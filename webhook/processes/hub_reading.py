@@ -84,7 +84,7 @@ async def reading(
         kinds: Kinds that must be readable although the cache watches them as optional.
 
     Raises (on entering):
-        NotReadableError: A required kind cannot be read.
+        NotReadableError: A required kind cannot be read. The message has every refusal, always in the same order.
     """
     tasks = [asyncio.create_task(cache.run())]
     if reservations is not None:
@@ -106,9 +106,15 @@ async def _wait_read(cache: Cache, reservations: "LeaseReservations | None", kin
                 and all(cache.of_kind(kind).synced.is_set() for kind in kinds)
                 and (reservations is None or reservations.synced)
             ):
-                if refusals := cache.refusals(kinds):
-                    raise ReadForbiddenError("; ".join(refusals))
+                if cache.answered:
+                    _raise_refusals(cache, kinds)
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError as error:
+        _raise_refusals(cache, kinds)
         unread = ", ".join(freshness.resource for freshness in cache.freshness() if not freshness.synced)
         raise NotReadableError(f"not read within {READ_SECONDS:g} s: {unread or 'reservations'}") from error
+
+
+def _raise_refusals(cache: Cache, kinds: Collection[Kind]) -> None:
+    if refusals := cache.refusals(kinds):
+        raise ReadForbiddenError("; ".join(refusals))

@@ -251,6 +251,11 @@ class Cache:
             if kind_cache.refusal and kind_cache.optional
         )
 
+    @property
+    def answered(self) -> bool:
+        """Whether each watched kind has been listed, is denied (`refusal`), or is not served."""
+        return all(kind_cache.answered.is_set() for kind_cache in self._kind_caches.values())
+
     def has_answered(self, kind: Kind) -> bool:
         """Return whether *kind* has been listed, is denied (`refusal`), or is not served."""
         kind_cache = self._kind_caches.get(kind.group_kind)
