@@ -195,7 +195,7 @@ def _weight(pool: JsonObject | None) -> int:
 
 
 class _Nodes:
-    """The known nodes, and those of node pools as a separate fleet."""
+    """The cached nodes by name, and those of node pools as a separate `Fleet`."""
 
     def __init__(self, cluster_labels: tuple[str, ...]) -> None:
         self.by_name: dict[str, ExtenderNode] = {}

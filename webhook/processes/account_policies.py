@@ -174,10 +174,10 @@ def _of_history(name: str, process: str) -> Policy:
 
 
 def certificate_policies(secret: str) -> tuple[Policy, ...]:
-    """Return the policies that restrict the account of a server with a certificate authority.
+    """Return the policies that restrict the account of a server that keeps its own certificate authority.
 
     Args:
-        secret: Name of its Secret. Empty: none.
+        secret: Name of the authority's Secret. Empty: no authority, so no policies.
     """
     return (_of_secrets("harbormaster-serve-secrets", "server", {secret: TYPE}),) if secret else ()
 

@@ -36,6 +36,8 @@ def add_last_route(app: web.Application) -> None:
     """Answer every path without another route. Call it after all other routes are added."""
 
     async def unknown(request: web.Request) -> web.Response:
-        return problem_response(request, ProblemError(Problem.NOT_FOUND, f"there is no path {request.path[:200]!r}"))
+        return problem_response(
+            request, ProblemError(Problem.NOT_FOUND, f"no route for {request.method} {request.path[:200]!r}")
+        )
 
     app.router.add_route("*", "/{rest:.*}", unknown)

@@ -31,7 +31,7 @@ class AccessSettings(InstallationSettings):
     )
     admission_client_names: Words = Field(
         default=("kube-apiserver",),
-        description="Common names of the client certificates that API servers present to webhooks.",
+        description="Accepted common names of the client certificates that API servers present to webhooks.",
     )
     plain_admission_paths: bool = Field(
         default=True,

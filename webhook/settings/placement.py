@@ -37,7 +37,8 @@ class PlaceableSettings(InstallationSettings):
         ),
     )
     workloads_enabled: bool = Field(
-        default=False, description="Set if the hub itself runs workloads. PersistentVolumeClaims are then not placed."
+        default=False,
+        description="`true` if the hub itself runs workloads. PersistentVolumeClaims are then not placed.",
     )
     skipped_namespaces: Words = Field(
         default=(),
@@ -79,8 +80,9 @@ class RemovalSettings(Settings):
     removal_confirmation: Literal["", "Off", "Warn", "Confirm"] = Field(
         default="",
         description=(
-            "Mode for all effects: `Off` (removals proceed, as in KubeFleet), `Warn` or `Confirm`. Empty: each "
-            "effect has the mode of its own setting."
+            "Confirmation mode for all removals: `Off` (they proceed at once, as in KubeFleet), `Warn` or `Confirm`. "
+            "Overrides the settings for single effects, such as `HARBORMASTER_REMOVAL_CONFIRMATION_DATA`. Empty: "
+            "those settings apply."
         ),
     )
     removal_confirmation_data: ConfirmationMode = Field(

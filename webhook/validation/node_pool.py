@@ -216,8 +216,8 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
     """Yield the errors and warnings of a NodePool.
 
     A pool that is being deleted is not checked, so that its finalizers can be removed. On an update that does not
-    change ``spec``, only changed metadata is checked. If the unchanged spec is invalid by the current rules, that is a
-    warning.
+    change ``spec``, only changed metadata can cause an error. An unchanged spec that the current rules would refuse
+    yields one warning.
     """
     if old is not None and value_at(document, FieldPath.of("metadata", "deletionTimestamp")) is not None:
         return

@@ -28,7 +28,7 @@ class DeletionVerdict(Enum):
     """Verdict on the content of a deleted placement."""
 
     REMOVED = "it is removed, or remains according to the delete strategy"
-    ABANDONED = "it remains: its namespace is being deleted, and cannot wait"
+    ABANDONED = "it remains: the placement's namespace is being deleted, which cannot wait for a confirmation"
     PENDING = "it waits for confirmation"
 
 

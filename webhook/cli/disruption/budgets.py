@@ -108,12 +108,12 @@ class _InstantOrDay(click.ParamType[datetime | date]):
 
 @dataclass(frozen=True, slots=True)
 class _CalendarOptions:
-    """Days of the calendar and their time zone.
+    """Period and time zone of the calendar.
 
     Args:
-        zone: Name of a time zone. None means the one of this machine.
+        zone: Name of a time zone. None means the local time zone.
         days: Number of days.
-        beginning: An instant, or a day of the zone. None means the current time.
+        beginning: An instant, or a day in that zone. None means the current time.
     """
 
     zone: str | None

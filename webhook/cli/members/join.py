@@ -112,8 +112,8 @@ class Wish:
     click.option(
         "--apply-control-plane",
         is_flag=True,
-        help="Allow the agent to apply kinds that act on every request, such as webhook configurations. An agent that "
-        "may already do so keeps this right.",
+        help="Without --apply: also allow the agent to apply kinds that affect every request, such as webhook "
+        "configurations. An agent that already has this right keeps it.",
     ),
     click.option(
         "--take-over", is_flag=True, help="Make the cluster this member even if it was another member before."

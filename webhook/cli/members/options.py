@@ -62,14 +62,16 @@ def sides_options(*, member_required: bool) -> Callable[[_Command], _Command]:
     return grouped(
         "sides",
         Sides,
-        click.option("--context", required=True, metavar="NAME", help="Context of the hub."),
+        click.option("--context", required=True, metavar="NAME", help="Kubeconfig context of the hub."),
         click.option(
             "--kubeconfig",
             type=_file,
             metavar="FILE",
             help="Kubeconfig with that context.  [default: $KUBECONFIG, or ~/.kube/config]",
         ),
-        click.option("--member-context", required=member_required, metavar="NAME", help="Context of the member."),
+        click.option(
+            "--member-context", required=member_required, metavar="NAME", help="Kubeconfig context of the member."
+        ),
         click.option(
             "--member-kubeconfig",
             type=_file,
@@ -91,7 +93,7 @@ def sides_options(*, member_required: bool) -> Callable[[_Command], _Command]:
 
 
 def read_settings(namespace: str | None) -> "JoinSettings":
-    """Return the settings, with a namespace that an option names. Raises `UserError`."""
+    """Return the settings of the environment. *namespace* replaces HARBORMASTER_NAMESPACE. Raises `UserError`."""
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import JoinSettings
 

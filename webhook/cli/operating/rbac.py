@@ -336,7 +336,7 @@ def _serve_roles(
 @click.option(
     "--apply-control-plane/--no-apply-control-plane",
     default=True,
-    help="Without --apply: add kinds that act on every request, such as webhook configurations.  [default: add them]",
+    help="Without --apply: add kinds that affect every request, such as webhook configurations.  [default: add them]",
 )
 @subject_options(AGENT_ACCOUNT)
 @output_option("yaml", "json")

@@ -230,7 +230,7 @@ class _Session:
     def _print_addresses(self, up: "Up") -> None:
         """Print all addresses, ready to be copied."""
         to_all = self._settings.page_on_http
-        audience = "none, for any user of this machine (HARBORMASTER_PAGE_ON_HTTP=false: token)"
+        audience = "none: open to all users of this machine (HARBORMASTER_PAGE_ON_HTTP=false requires a token)"
         for name, value in (
             ("page", up.http_url if to_all else up.https_url),
             ("auth", audience if to_all else "token"),

@@ -63,7 +63,7 @@ class OverrideRef:
 
     @classmethod
     def parent(cls, snapshot: JsonObject) -> "OverrideRef":
-        """Return the override of a snapshot. Its name is empty if the snapshot lacks the label."""
+        """Return the key of a snapshot's override. Its name is empty if the snapshot has no parent label."""
         return cls(label(snapshot, PARENT_OVERRIDE), namespace_of(snapshot))
 
     @property

@@ -475,7 +475,7 @@ def _timeout(text: str) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
-        raise ApiError(400, f"timeoutSeconds {text[:64]!r} is not a number of seconds")
+        raise ApiError(400, f"timeoutSeconds must be an integer from 0 to 999999999, not {text[:64]!r}")
     return int(text) or None
 
 

@@ -127,7 +127,7 @@ def test_who_can_read_the_page_is_printed_and_is_a_setting(up, tmp_path, monkeyp
         monkeypatch.setenv("HARBORMASTER_PAGE_ON_HTTP", "false")
     page, look = up(tmp_path / "data").stdout.splitlines()[:2]
     assert page.split()[1].startswith("https:" if asks else "http:")
-    assert look.startswith("auth:  token" if asks else "auth:  none, for any user of this machine")
+    assert look.startswith("auth:  token" if asks else "auth:  none: open to all users of this machine")
 
 
 def test_clients_find_it_until_a_signal_stops_it(cli, files, tmp_path, monkeypatch):
