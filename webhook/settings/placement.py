@@ -80,8 +80,8 @@ class RemovalSettings(Settings):
     removal_confirmation: Literal["", "Off", "Warn", "Confirm"] = Field(
         default="",
         description=(
-            "Confirmation mode for all removals: `Off` (they proceed at once, as in KubeFleet), `Warn` or `Confirm`. "
-            "Overrides the settings for single effects, such as `HARBORMASTER_REMOVAL_CONFIRMATION_DATA`. Empty: "
+            "Confirmation mode for all removals: `Off` (they proceed immediately, as in KubeFleet), `Warn` or "
+            "`Confirm`. Overrides the settings for single effects, such as `HARBORMASTER_REMOVAL_CONFIRMATION_DATA`. Empty: "
             "those settings apply."
         ),
     )
