@@ -81,8 +81,8 @@ class RemovalSettings(Settings):
         default="",
         description=(
             "Confirmation mode for all removals: `Off` (they proceed immediately, as in KubeFleet), `Warn` or "
-            "`Confirm`. Overrides the settings for single effects, such as `HARBORMASTER_REMOVAL_CONFIRMATION_DATA`. Empty: "
-            "those settings apply."
+            "`Confirm`. Overrides the settings for single effects, such as `HARBORMASTER_REMOVAL_CONFIRMATION_DATA`. "
+            "Empty: those settings apply."
         ),
     )
     removal_confirmation_data: ConfirmationMode = Field(
