@@ -159,7 +159,7 @@ class TestANewRun:
     def test_one_that_is_only_to_be_initialised_says_that_it_waits(self):
         found = entry(hub(runs=[run(state="Initialize")]))
         assert found["changed"]
-        assert found["assumptions"][0].startswith("spec.state is Initialize: the run waits for Run")
+        assert found["assumptions"][0].startswith("spec.state is Initialize: it is assumed to be set to Run now")
 
     def test_the_failure_policy_of_its_strategy_counts(self):
         found = entry(hub(strategies=[strategy(stage("test"), stage("live"), **{"on-failure": "Rollback"})]))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from playwright.async_api import Page, Route, expect
 from scorer.api.kinds import APPROVAL_REQUEST, KINDS, MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, STAGED_STRATEGY
 from scorer.api.meta import format_time
 from scorer.api.names import CONFIRM_REMOVAL, REJECTED
-from scorer.api.unstructured.documents import annotation, conditions_of, spec_of
+from scorer.api.unstructured.documents import annotation, conditions_of, with_metadata, with_spec
 from scorer.staged_update.orders import approved_conditions
 from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.world import make_member, pick_n
+from tests.webhook.edits import edit
 from tests.webhook.page.axe import COLOURS, FINDINGS, script
 from tests.webhook.page.conftest import LEGIBLE, MEASURE, PATIENCE, VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
@@ -159,8 +161,7 @@ async def test_a_rejection_needs_a_reason_and_a_stale_effect_is_not_executed(tmp
             "(field) => field.matches(':user-invalid, :invalid')"
         )
         await dialog.get_by_role("textbox", name="Reason", exact=True).fill("errors have doubled")
-        stored = await up.store.get(STAGED_RUN, Key(RUN))
-        await up.store.replace(STAGED_RUN, {**stored, "spec": {**spec_of(stored), "state": "Stop"}})
+        await edit(up.store, STAGED_RUN, Key(RUN), partial(with_spec, state="Stop"))
         await expect(page.locator("#run-sub .pill")).to_have_text("stopped")
         await confirm.click()
         await expect(dialog.get_by_role("status")).to_contain_text("is not waiting for an approval")
@@ -283,9 +284,7 @@ async def approve(up: Up, run: str) -> None:
 
 async def release(up: Up, run: str) -> None:
     """Change the content of the placement, and start *run* with it, which waits for its approval."""
-    namespace = await up.store.get(KINDS["", "Namespace"], Key("ledger"))
-    namespace["metadata"]["labels"] = {**namespace["metadata"].get("labels", {}), "release": run}
-    await up.store.replace(KINDS["", "Namespace"], namespace)
+    await edit(up.store, KINDS["", "Namespace"], Key("ledger"), partial(with_metadata, labels={"release": run}))
     assert await up.settled(PATIENCE / 1000)
     first = await up.store.get(STAGED_RUN, Key(RUN))
     await until(lambda: format_time(utc_now()) > first["metadata"]["creationTimestamp"])  # or none is the newest
@@ -348,9 +347,7 @@ async def test_an_approval_shows_what_changes_on_the_clusters_of_the_next_stage(
             head = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "rates", "namespace": "ledger"}}
             await up.store.create(KINDS["", kind], {**head, "data": data})
         await release(up, "ledger-2")
-        namespace = await up.store.get(KINDS["", "Namespace"], Key("ledger"))
-        namespace["metadata"]["labels"]["later"] = later
-        await up.store.replace(KINDS["", "Namespace"], namespace)
+        await edit(up.store, KINDS["", "Namespace"], Key("ledger"), partial(with_metadata, labels={"later": later}))
         assert await up.settled(PATIENCE / 1000)
         async with opened(tabs, f"{up.https_url}/#runs/csur/ledger-2", token_of(up)) as page:
             dialog = page.get_by_role("dialog")

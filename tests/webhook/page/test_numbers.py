@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from click.testing import CliRunner
 from playwright.async_api import expect
 
 from scorer.api.kinds import MEMBER_CLUSTER
+from scorer.api.unstructured.documents import with_metadata
 from tests.thoroughness import SOAK
+from tests.webhook.edits import edit
 from tests.webhook.page.conftest import PATIENCE
 from tests.webhook.page.fixture_clock import HubClock
 from tests.webhook.services import LISTENERS
@@ -73,11 +76,8 @@ async def rested(tmp_path_factory):
         assert [outcome for outcome in outcomes if outcome.refusal] == []
         assert await up.settled(PATIENCE / 1000)
         for name, until in (("bravelion", "2199-01-01T00:00:00Z"), ("busybee", "2020-01-01T00:00:00Z")):
-            stored = await up.store.get(MEMBER_CLUSTER, Key(name))
-            annotations = {**stored["metadata"]["annotations"], SCORE: json.dumps({"value": "42", "validUntil": until})}
-            await up.store.replace(
-                MEMBER_CLUSTER, {**stored, "metadata": {**stored["metadata"], "annotations": annotations}}
-            )
+            annotations = {SCORE: json.dumps({"value": "42", "validUntil": until})}
+            await edit(up.store, MEMBER_CLUSTER, Key(name), partial(with_metadata, annotations=annotations))
         assert await up.settled(PATIENCE / 1000)
         clock.stop()
         yield Rested(up)

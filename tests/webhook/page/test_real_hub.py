@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -11,10 +12,12 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from scorer.api.kinds import APPROVAL_REQUEST, KINDS, PLACEMENT, STAGED_RUN, STAGED_STRATEGY
+from scorer.api.unstructured.documents import with_spec
 from scorer.staged_update.orders import approved_conditions
 from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n
+from tests.webhook.edits import edit
 from tests.webhook.page.axe import FINDINGS, script
 from tests.webhook.page.conftest import LEGIBLE, MEASURE, PATIENCE, VIEWS, expect_address, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
@@ -107,8 +110,7 @@ async def test_a_cluster_shows_its_day_and_what_would_go_with_it(up, tabs):
 async def test_the_toleration_that_would_help_has_a_link_to_its_plan(tmp_path, tabs):
     kind, taint = _kind("MemberCluster"), {"key": "gpu", "value": "true", "effect": "NoSchedule"}
     async with running_hub(tmp_path / "data") as up, tabs.open() as page:
-        member = await up.store.get(kind, Key("cork"))
-        await up.store.replace(kind, {**member, "spec": {**member["spec"], "taints": [taint]}})
+        await edit(up.store, kind, Key("cork"), partial(with_spec, taints=[taint]))
         await up.store.create(PLACEMENT, make_placement("audit", {"placementType": "PickAll"}))
         assert await up.settled(PATIENCE / 1000)
         await page.goto(f"{up.http_url}/#placement/crp/audit?q=audit")
@@ -200,8 +202,7 @@ async def test_it_is_legible_and_follows_an_edit(up, tabs):
             seen = {key: measured[key] for key in LEGIBLE}
             assert seen == LEGIBLE, f"{width} px, {scheme}"
         for number in (3, 2):
-            stored = await up.store.get(PLACEMENT, Key("payments"))
-            await up.store.replace(PLACEMENT, {**stored, "spec": {**stored["spec"], "policy": pick_n(number)}})
+            await edit(up.store, PLACEMENT, Key("payments"), partial(with_spec, policy=pick_n(number)))
             await expect(row).to_contain_text(f"wanted {number}")
         assert complaints == []
         assert await page.evaluate("window.violations") == []

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from scorer.api.kinds import KINDS, PLACEMENT
+from scorer.api.unstructured.documents import with_spec
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import make_member, pick_n
+from tests.webhook.edits import edit
 from tests.webhook.endpoints.callers_known import roster
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.conftest import LEGIBLE, MEASURE, VIEWS, Tabs, show
@@ -139,8 +142,7 @@ async def test_who_has_signed_in_follows_the_hub_and_stays_signed_in(up, tabs):
     async with opened(tabs, up.https_url) as page:
         await sign_in(page, token_of(up))
         await expect_fleet(page)
-        stored = await up.store.get(PLACEMENT, Key("payments"))
-        await up.store.replace(PLACEMENT, {**stored, "spec": {**stored["spec"], "policy": pick_n(2)}})
+        await edit(up.store, PLACEMENT, Key("payments"), partial(with_spec, policy=pick_n(2)))
         bindings = page.locator(".card:has(.card-name:text-is('Bindings')) .card-value")
         await expect(bindings).to_have_text("2")
         await page.reload()

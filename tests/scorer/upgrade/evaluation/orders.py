@@ -24,7 +24,7 @@ from scorer.api.upgrade.run import (
 from scorer.upgrade.back_ends.interface import OperationState, Rejected
 from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.state.record import HALTED, OVER
-from scorer.upgrade.state.step import StartUpgrade, UpgradeStep, WriteGate
+from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade, UpgradeStep, WriteGate
 from tests.scorer.upgrade.evaluation.worlds import DRAINED, HOURS, IN_FLIGHT, World, answer_of, entries, key_of, settled
 from tests.walks import Walk
 
@@ -101,7 +101,7 @@ def walk(shape: Shape) -> Walk:
             found.ways += 1
             if name == PASS and there != number:
                 found.passes[number] = there
-                if other.answers:
+                if other.answers or any(isinstance(action, CancelUpgrade) for action in step.actions):
                     found.restless.add(number)
             if name == CLOCK:
                 hours[number] = there

@@ -422,7 +422,7 @@ class TestUndo:
 
     def test_the_first_run_of_a_placement_has_nothing_to_go_back_to(self, cli, opened):
         finished(cli, opened)
-        assert "no earlier resource snapshot than 0" in refused(cli("undo", "spring"))
+        assert "no resource snapshot other than 0" in refused(cli("undo", "spring"))
 
 
 def test_the_kinds_of_a_namespace_are_meant_where_one_is_named(cli, opened):

@@ -187,7 +187,7 @@ async def test_values_of_overrides_that_the_team_may_not_list_are_hidden(serve):
         answer = await ask("renderings", "dock", unchanged=True)
         (entry,) = answer.json["placements"]
         assert (entry["hidden"], entry["groups"], PATCHED.encode() in answer.body) == (True, [], False)
-        assert "values of ResourceOverrides, which you may not list. Users with rights in the whole" in entry["message"]
+        assert "values from ResourceOverrides, which you may not list. Users with rights in the whole" in entry["message"]
 
 
 async def test_labels_of_members_are_not_revealed_by_a_variable(serve):
@@ -231,7 +231,7 @@ async def test_an_override_of_the_platform_decides_without_being_shown(world, se
         (answer,) = answers
         (entry,) = answer.json["placements"]
         assert (entry["groups"], PATCHED.encode() in answer.body) == ([], False)
-        assert "values of ClusterResourceOverrides. Users with rights in the whole hub" in entry["message"]
+        assert "values from ClusterResourceOverrides. Users with rights in the whole hub" in entry["message"]
 
 
 FOREIGN = [
