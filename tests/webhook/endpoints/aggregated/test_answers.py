@@ -187,7 +187,9 @@ async def test_values_of_overrides_that_the_team_may_not_list_are_hidden(serve):
         answer = await ask("renderings", "dock", unchanged=True)
         (entry,) = answer.json["placements"]
         assert (entry["hidden"], entry["groups"], PATCHED.encode() in answer.body) == (True, [], False)
-        assert "values from ResourceOverrides, which you may not list. Users with rights in the whole" in entry["message"]
+        assert (
+            "values from ResourceOverrides, which you may not list. Users with rights in the whole" in entry["message"]
+        )
 
 
 async def test_labels_of_members_are_not_revealed_by_a_variable(serve):
