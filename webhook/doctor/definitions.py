@@ -18,7 +18,9 @@ CHECK: Final = "definitions"
 NOT_NEEDED: Final = frozenset({APPLIED_WORK.resource, NODE_POOL.resource})
 """Definitions of members and of Karpenter, which need not exist on a hub."""
 
-ADVICE: Final = "harbormaster crds | kubectl apply --server-side -f -    (with Helm: crds.*.install)"
+ADVICE: Final = (
+    "harbormaster crds | kubectl apply --server-side -f -    (with Helm: set crds.*.install=true for the missing ones)"
+)
 
 
 def has_definitions(definitions: Iterable[JsonObject]) -> bool:

@@ -53,8 +53,9 @@ class CertificateSettings(Settings):
     repair_webhooks: bool = Field(
         default=False,
         description=(
-            "Restore `failurePolicy: Fail` if another client has set it to `Ignore`. Requires "
-            "`HARBORMASTER_CERTIFICATE_SECRET`, which gives `serve` the right to patch the configurations."
+            "Restore `failurePolicy: Fail` on webhooks that another client has set to `Ignore`. Requires "
+            "`HARBORMASTER_CERTIFICATE_SECRET`: only then do the roles of `harbormaster rbac serve` include the right "
+            "to patch the webhook configurations."
         ),
     )
     authority_life_seconds: SecondsWithin = Field(

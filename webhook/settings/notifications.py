@@ -70,7 +70,7 @@ class NotificationSettings(Settings):
     notifications_hub: str = Field(
         default="",
         max_length=253,
-        description="Name of this hub in notifications, for a receiver of several hubs.",
+        description="Name of this hub in notifications, for receivers that serve several hubs.",
     )
 
     @field_validator("notifications_url")

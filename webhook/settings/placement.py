@@ -95,7 +95,8 @@ class RemovalSettings(Settings):
     )
     removal_confirmation_many_objects: ConfirmationMode = Field(
         default=ConfirmationMode.CONFIRM,
-        description="Mode when all objects leave a placement, or more than 10, or more than half and at least 3.",
+        description="Mode when a placement loses all its objects, more than 10 of them, or at least 3 that are more "
+        "than half.",
     )
     removal_confirmation_objects: ConfirmationMode = Field(
         default=ConfirmationMode.WARN, description="Mode when any other object leaves a placement."
@@ -103,8 +104,8 @@ class RemovalSettings(Settings):
     removal_confirmation_many_clusters: ConfirmationMode = Field(
         default=ConfirmationMode.CONFIRM,
         description=(
-            "Mode when a placement loses its last cluster, or, net of replacements, more than 10 clusters, or more "
-            "than half of them and at least 3."
+            "Mode when a placement loses all its clusters, more than 10 of them, or at least 3 that are more than "
+            "half. Clusters with a replacement do not count as lost."
         ),
     )
     removal_confirmation_clusters: ConfirmationMode = Field(

@@ -1,1 +1,1 @@
-"""Users sign in to the page with an OpenID Connect provider, and their browser keeps a sealed session."""
+"""Sign-in to the page with an OpenID Connect provider. The browser keeps the session in an encrypted cookie."""

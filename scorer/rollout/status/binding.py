@@ -164,7 +164,7 @@ def _diff_reported_condition(
     if missing := _not_true(works, answers):
         whole = _whole_works(works, answers, silent)
         lists["failedPlacements"] = _cut(starmap(_whole_work, whole))
-        message = f"differences are not reported by {missing}"
+        message = f"differences not reported: {missing}"
         return say(DIFF_REPORTED, *_cause_text(whole, "NotAllWorkHaveDiffReported", message), good=False)
     lists["diffedPlacements"] = _diffed_manifests(works)
     return say(DIFF_REPORTED, "AllWorkHaveDiffReported", "all Works have reported their differences")

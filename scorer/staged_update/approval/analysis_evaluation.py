@@ -242,7 +242,7 @@ def is_rejected(run: JsonObject, request: JsonObject) -> bool:
 
 
 def pause(request: JsonObject, reason: str, message: str, now: datetime) -> CheckResult:
-    """Return a result that pauses the check for a reason. The count so far is discarded."""
+    """Return a result that pauses the check. The time for which the check has been met starts over."""
     return _look(request, _condition(request, ANALYZED, UNKNOWN, reason, message, now))
 
 

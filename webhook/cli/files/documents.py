@@ -203,7 +203,7 @@ def duplicate_of(item: Loaded, first: DocumentSource) -> FileMistake:
 
 
 def check_metadata(objects: Iterable[Loaded]) -> None:
-    """Require names, labels and annotations that every hub accepts, before the command sends a request.
+    """Check the metadata of objects against the rules of every hub, before the command sends a request.
 
     Raises:
         UserError: An object is invalid. Lists every error.

@@ -48,11 +48,11 @@ class ApiServerVerifier:
 
     Attributes:
         refuses: Whether unverified callers are refused.
-        verifies_callers: Whether the settings allow the verification of callers.
+        verifies_callers: Whether the settings make callers verifiable. If not, every caller counts as the API server.
 
     Args:
         settings: Settings for the verification of the API server.
-        secrets: Secrets of the installation, if any.
+        secrets: Secret path segments of the installation, if any.
         now: The clock.
         calls: Observed calls of the API server. None: unknown, only the settings count.
     """
