@@ -68,8 +68,7 @@ class UpgradeStep:
         actions: Actions to execute. Starts are in the order of turns.
         events: Events to emit.
         again: Exact instant of the next evaluation if no event arrives before. None: unset.
-        in_flight: Whether operations must be polled, including those of a finished run, but excluding those of members
-            that have left the fleet.
+        in_flight: Whether operations must be polled, including those that the run has abandoned or left unfinished.
     """
 
     status: UpgradeRunStatus

@@ -134,10 +134,11 @@ class UpgradeFacts:
 
 
 def _operations(run: ClusterUpgradeRun, members: Mapping[str, Member], catalog: ReleaseCatalog) -> Iterator[Operation]:
-    """Yield the operations to poll the back ends for, without those of members that have left."""
+    """Yield the operations to poll the back ends for. Of a member that has left, this is only an abandoned one."""
     images = ImageTargets(run.spec.upgrade, run.status.resolved.node_images, catalog)
     for entry in with_operation(run.status):
-        if (member := members.get(entry.name)) is not None:
+        member = members.get(entry.name)
+        if member is not None or entry.operation_open:
             yield operation_of(run, entry, member, images, None)
 
 

@@ -160,7 +160,7 @@ class ClusterUpgradeController:
             yield from (name for name in self._open() if name != name_of(change.document))
 
     def _of_member(self, change: ObjectDelta) -> Iterator[str]:
-        """Yield the unfinished runs, and finished ones with an abandoned upgrade: its member may have come back."""
+        """Yield the unfinished runs, and finished ones with an abandoned upgrade."""
         if change.touches(seen_of_member):
             yield from (name_of(run) for run in self._hub.cache.list(UPGRADE_RUN) if not _is_over(run) or _waits(run))
 

@@ -275,6 +275,20 @@ async def test_a_member_that_leaves_is_skipped_and_its_upgrade_called_off():
         assert requests(world, "t1")[0]["spec"]["cancelRequested"] is True
 
 
+async def test_a_run_whose_member_left_during_its_upgrade_is_kept_until_the_end_is_reported():
+    stage = {"name": "test", "maxAllowedFailures": "1", "groups": [{"name": "t", "maxAllowedFailures": "1"}]}
+    async with upgrading(stage, members={"t1": "t"}, upgraders=HANDED_OFF) as world:
+        await world.add(make_upgrade_run(ttlSecondsAfterFinished=0))
+        await world.until(lambda: bool(requests(world)))
+        await tell(world, requests(world)[0], phase="InProgress")
+        await world.store.delete(MEMBER_CLUSTER, Key("t1"))
+        await world.until(lambda: state(world) == "Skipped")
+        assert entries(world)["t1"]["operationOpen"] is True
+        await tell(world, requests(world)[0], phase="Cancelled")
+        world.again()
+        await world.until(lambda: not run_of(world))
+
+
 async def test_two_runs_share_their_members_one_after_the_other():
     async with upgrading() as world:
         await world.add(
