@@ -203,7 +203,7 @@ class Membership:
             self.undelivered = ""
             self._refusals += 1
             return RETRY_SECONDS[min(self._refusals, len(RETRY_SECONDS)) - 1]
-        self._refusals = 0
+        self._refusals = self._failed_releases = 0
         self._log_state("joined the fleet", "info")
         if self._applying is None:
             self._applied_for = hub_uid(document)

@@ -385,6 +385,20 @@ async def test_a_cluster_that_is_gone_does_not_keep_its_member_from_leaving(worl
         assert await world.joined() == "False"
 
 
+async def test_attempts_before_the_member_joined_again_do_not_count(world):
+    await world.say("Join")
+    async with world.running():
+        for seconds in ((0.5, 1, 2), (0.5,)):
+            world.cluster_down = True
+            await world.say("Leave")
+            for pause in seconds:
+                await world.pass_time(pause)
+            assert await world.joined() == "True"
+            world.cluster_down = False
+            await world.say("Join")
+            await world.pass_time(60)
+
+
 async def test_failed_heartbeats_do_not_count_as_attempts_to_release_the_cluster(world):
     await world.say("Join")
     async with world.running():
