@@ -79,7 +79,7 @@ def test_an_explanation_reads_nothing_but_decisions_and_members(ask: Ask) -> Non
     assert done.stderr.endswith("without harbormaster serve\n")  # nothing is left out
     assert ask("explain", "crp/harbour", "--runs").exit_code == 0
     refused = ask("budgets", "list")
-    assert (refused.exit_code, ".karpenter.sh is forbidden: " in refused.stderr) == (1, True)
+    assert (refused.exit_code, " is forbidden: " in refused.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("kubeconfig", [pytest.param((*POOLS, LEASE), id="pools")], indirect=True)

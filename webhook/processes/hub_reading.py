@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 READ_SECONDS: Final = 60.0
 """Timeout of reading the hub."""
+MORE_REFUSALS_SECONDS: Final = 2.0
+"""Time from the first refusal to the error, for the refusals of other kinds."""
 
 _POLL_SECONDS: Final = 0.02
 _REVIEWS: Final = ApiPath("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")
@@ -84,7 +86,8 @@ async def reading(
         kinds: Kinds that must be readable although the cache watches them as optional.
 
     Raises (on entering):
-        NotReadableError: A required kind cannot be read. The message has every refusal, always in the same order.
+        NotReadableError: A required kind cannot be read. The message has the refusals of all kinds, in a fixed order,
+            unless some take longer than `MORE_REFUSALS_SECONDS`.
     """
     tasks = [asyncio.create_task(cache.run())]
     if reservations is not None:
@@ -99,6 +102,8 @@ async def reading(
 
 
 async def _wait_read(cache: Cache, reservations: "LeaseReservations | None", kinds: Collection[Kind]) -> None:
+    clock = asyncio.get_running_loop().time
+    refused_at: float | None = None
     try:
         async with asyncio.timeout(READ_SECONDS):
             while not (
@@ -106,15 +111,11 @@ async def _wait_read(cache: Cache, reservations: "LeaseReservations | None", kin
                 and all(cache.of_kind(kind).synced.is_set() for kind in kinds)
                 and (reservations is None or reservations.synced)
             ):
-                if cache.answered:
-                    _raise_refusals(cache, kinds)
+                if refusals := cache.refusals(kinds):
+                    refused_at = clock() if refused_at is None else refused_at
+                    if cache.answered or clock() - refused_at >= MORE_REFUSALS_SECONDS:
+                        raise ReadForbiddenError("; ".join(refusals))
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError as error:
-        _raise_refusals(cache, kinds)
         unread = ", ".join(freshness.resource for freshness in cache.freshness() if not freshness.synced)
         raise NotReadableError(f"not read within {READ_SECONDS:g} s: {unread or 'reservations'}") from error
-
-
-def _raise_refusals(cache: Cache, kinds: Collection[Kind]) -> None:
-    if refusals := cache.refusals(kinds):
-        raise ReadForbiddenError("; ".join(refusals))

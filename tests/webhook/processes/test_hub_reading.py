@@ -70,6 +70,6 @@ async def test_a_refusal_names_every_kind_that_cannot_be_read(denying, cache, mo
 
 
 async def test_a_kind_that_does_not_answer_hides_no_refusal(cache, monkeypatch):
-    monkeypatch.setattr(hub_reading, "READ_SECONDS", 2.0)
+    monkeypatch.setattr(hub_reading, "MORE_REFUSALS_SECONDS", 0)
     with pytest.raises(ReadForbiddenError, match=r"^nodeclaims is forbidden$"):
         await read(cache)
