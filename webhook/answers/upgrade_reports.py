@@ -87,7 +87,7 @@ class UpgradeReports:
             try:
                 await self._store.replace_status(UPGRADE_REQUEST, updated_request)
             except InvalidObjectError as error:
-                raise ReportInvalidError(f"the hub refuses it: {error}") from error
+                raise ReportInvalidError(f"the hub refuses the report: {error}") from error
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise

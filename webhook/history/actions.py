@@ -240,7 +240,8 @@ def _of_member(new: JsonObject | None, old: JsonObject | None) -> Iterator[UserA
     if new is None:
         yield from _of_deletion(ActionReason.MEMBER_DELETED, old)
     elif old is None:
-        yield UserAction(_object(new), ActionReason.MEMBER_CREATED, "created")
+        message = "created, cordoned" if _is_cordoned(new) else "created"
+        yield UserAction(_object(new), ActionReason.MEMBER_CREATED, message)
     elif _is_cordoned(new) and not _is_cordoned(old):
         yield UserAction(_object(new), ActionReason.MEMBER_CORDONED, "cordoned")
     elif _is_cordoned(old) and not _is_cordoned(new):

@@ -146,6 +146,7 @@ def policy(number):
             id="skipped",
         ),
         pytest.param(member(), None, "MemberCreated", "created", id="member-created"),
+        pytest.param(member(taint()), None, "MemberCreated", "created, cordoned", id="member-created-cordoned"),
         pytest.param(
             member(taint("dock"), taint()), member(taint("dock")), "MemberCordoned", "cordoned", id="cordoned"
         ),

@@ -1,7 +1,7 @@
 // Measures the page as a reader sees it: MEASURE of conftest.py, evaluated in the browser.
 async () => {
   // Observers are told of a new size once per frame, in the order in which they were made: the page's own come first.
-  await new Promise((resolve) => new ResizeObserver(resolve).observe(document.body));
+  await new Promise((resolve) => new ResizeObserver((_, observer) => { observer.disconnect(); resolve(); }).observe(document.body));
   const atoms = ".pill, .taint, .meter, .bar-track, .strip, .swatch, .tl-bar, .tl-line, button:not(.stretch), input, time"; // a short stretch is drawn wider than it is
   scrollTo(0, 0); // the top bar is sticky: over the page it covers text on purpose
   const clip = (rect, element) => {

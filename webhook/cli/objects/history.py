@@ -38,8 +38,8 @@ Without KIND, shows the entries of all objects. The latest entry is last in the 
 Types of entries:
   Decision  clusters that a placement gained and lost
   Rollout   the progress of a placement or a run
-  Action    a user created, changed or deleted a placement, a run or a member, approved or rejected,
-            or confirmed a removal
+  Action    a user created, changed or deleted a placement, started, stopped, resumed or undid a run,
+            approved or rejected, confirmed a removal, or registered, cordoned or deleted a member
   Refusal   a write that admission refused
   Warning   a warning of admission
   Gate      a disruption that was not allowed

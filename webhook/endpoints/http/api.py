@@ -255,7 +255,7 @@ class Api:
         callers, aggregated = None if endpoint.open_to_all else self._callers, endpoint.aggregated
         if aggregated is not None:
             if callers is None:  # without access control, the resources of a namespace would be open to all
-                raise ProblemError(Problem.NOT_FOUND, f"there is no path {request.path[:200]!r}")
+                raise ProblemError(Problem.NOT_FOUND, f"no route for {request.method} {request.path[:200]!r}")
             callers.recognize_proxied(request)
         elif callers is not None:
             by_session = request.method in endpoint.by_session
