@@ -68,7 +68,8 @@ class UpgradeStep:
         actions: Actions to execute. Starts are in the order of turns.
         events: Events to emit.
         again: Exact instant of the next evaluation if no event arrives before. None: unset.
-        in_flight: Whether operations must be polled, including those that the run has abandoned or left unfinished.
+        in_flight: Whether operations must be polled: those of running members, and abandoned ones, which may outlast
+            the run.
     """
 
     status: UpgradeRunStatus

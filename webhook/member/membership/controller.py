@@ -312,7 +312,6 @@ class Membership:
                 await report(
                     self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now(), is_joined=False
                 )
-        self._failed_releases = 0
         self._log_state("left the fleet", "info")
 
     async def _release(self, hub: str) -> None:
